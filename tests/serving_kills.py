@@ -2,10 +2,10 @@
 
     python tests/serving_kills.py --kills 200      # some minutes; the suite makes three
 
-Clients issue impressions and tell outcomes, one by one and in batches. After a random time the server is killed by
-SIGKILL, a new one resumes from the journal, and the clients send again what was not acknowledged. At the end the
-journal has to hold exactly the ids that were sent, each issued once and with the probability that was answered, and
-their outcomes.
+Clients issue impressions and tell outcomes, one by one and in lists of JSON and Arrow, and repeat some. After a random
+time the server is killed by SIGKILL, a new one resumes from the journal, and the clients send again what was not
+acknowledged. At the end the journal has to hold exactly the ids that were sent, each issued once and with the
+probability that was answered, and their outcomes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
+
 from streamcal import OnlinePlatt
 from streamcal.live import Journal, LabelJoin, events
+from streamcal.serving.arrow import MEDIA_TYPE
 from streamcal.serving.running import serve
 from streamcal.serving.service import Service
 from streamcal.serving.settings import Settings
@@ -67,10 +70,13 @@ class Client:
         self.forecasts, self.outcomes = {}, {}  # those acknowledged
         self.scores, self.open, self.number = {}, [], 0
         self.request = None  # the one that was not acknowledged
+        self.last = None  # the one before
         self.failure = None
 
     def next(self):
-        """Return a request: its path and its items."""
+        """Return a request: its path and its items. One in five is the one before, again."""
+        if self.last is not None and self.rng.random() < 0.2:
+            return self.last
         if self.open and self.rng.random() < 0.5:
             told = [self.open.pop(self.rng.randrange(len(self.open))) for _ in range(min(len(self.open), 10))]
             return "/v1/outcome", [{"id": id, "y": self.rng.random() < 0.3} for id in told]
@@ -97,7 +103,7 @@ class Client:
             try:
                 self.request = self.request or self.next()
                 self.send(connection, *self.request)
-                self.request = None
+                self.last, self.request = self.request, None
             except (OSError, http.client.HTTPException):
                 return
             except AssertionError as error:  # in a thread, where nobody would hear of it
@@ -107,7 +113,10 @@ class Client:
     def send(self, connection, path, items):
         single = len(items) == 1
         content, where = (items[0], path) if single else (items, f"{path}/batch")
-        connection.request("POST", where, json.dumps(content), {"Content-Type": "application/json"})
+        body, kind = json.dumps(content), "application/json"
+        if not single and self.rng.random() < 0.4:
+            body, kind = streamed(items), MEDIA_TYPE
+        connection.request("POST", where, body, {"Content-Type": kind})
         response = connection.getresponse()
         answered = json.loads(response.read())
         assert response.status == 200, answered
@@ -116,13 +125,23 @@ class Client:
         for item, result in zip(items, results, strict=True):
             assert result["id"] == item["id"]
             if path == "/v1/issue":
+                new = item["id"] not in self.forecasts
                 before = self.forecasts.setdefault(item["id"], result["p"])
                 assert before == result["p"], "another forecast for the same id"
                 self.scores[item["id"]] = item["score"]
-                self.open.append(item["id"])
+                if new:
+                    self.open.append(item["id"])
             else:
                 assert result["known"], f"{item['id']} was issued and acknowledged, and is lost"
                 self.outcomes[item["id"]] = item["y"]
+
+
+def streamed(items):
+    """Return items as a stream of Arrow."""
+    table, sink = pa.Table.from_pylist(items), pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
 
 
 def one_round(path, port, clients, seconds, number):

@@ -29,6 +29,7 @@ def events(seed: int, n: int = 3_000) -> dict[str, Any]:
     ids[50::400] = ids[40::400][: len(ids[50::400])]  # again, with other scores
     t = np.cumsum(rng.exponential(1.0, n))
     t[100::300] -= 20.0  # behind the clock
+    t[150::700] -= 130.0  # too far
     scores = rng.beta(1.0, 5.0, n)
     scores[7::500] = 0.0
     w = np.where(rng.random(n) < 0.1, 3.0, 1.0)
@@ -63,9 +64,10 @@ def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> 
     """Issue and resolve in pieces, in columns or one by one; return all that is answered."""
     found: list[Any] = []
     n = len(given["ids"])
-    keys = [{"place": f"p{k % 7}"} for k in range(n)] if isinstance(join.calibrator, Segmented) else None
+    levels = [{"place": f"p{k % 7}", **({"site": k % 11} if k % 4 else {})} for k in range(n)]
     for begin in range(0, n, piece):
         end = min(begin + piece, n)
+        keys = levels if isinstance(join.calibrator, Segmented) or begin > n // 2 else None
         found += issued(join, given, range(begin, end), keys, many=many)
         back = [k for k in range(max(begin - 60, 0), end) if k % 3 == 0 and given["delay"][k] < 200.0]
         ids = [given["ids"][k] for k in back] + ["unknown"]
@@ -155,3 +157,16 @@ def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
     with pytest.raises(InputError, match=r"0\.5"):
         join.resolve_many([5], [0.5], [4.0])
     assert join.held == 3
+
+
+@pytest.mark.parametrize("name", ["online-platt", "auto"])
+def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of them is issued alone, and none of their outcomes taken alone."""
+    join = LabelJoin(METHODS[name](), 100.0)
+    join.issue("first", 0.5, 1000.0)
+    for alone in ("issue", "resolve"):
+        monkeypatch.setattr(join, alone, lambda *_: pytest.fail("a row was taken alone"))
+    ids, t = list(range(500)), 1000.0 + np.arange(500.0) % 50.0
+    join.issue_many(ids, np.full(500, 0.25), t, [{"campaign": k % 7} if k % 3 else None for k in ids])
+    assert join.resolve_many(ids[::5], np.ones(100), t[::5] + 1.0).all()
+    assert join.tally()["backwards"] == 441

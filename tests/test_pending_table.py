@@ -1,5 +1,6 @@
 """The table of pending predictions against a dict, and both forms of `pending_table` and of `pending_steps`."""
 
+import json
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_kernel_forms import bits, plain_kernels, twins
 
+from streamcal.calibrators.online_platt import MEMORIES, MEMORY_PRIOR
 from streamcal.kernels import COMPILED
 from streamcal.kernels.pending.pending_table import PendingTable, plain_ids
 from streamcal.live.issued import check_id
@@ -169,23 +171,32 @@ def test_plain_ids_are_those_of_the_check(values: list[Any]) -> None:
     assert list(map(type, found)) == list(map(type, expected))
 
 
-def test_both_forms_of_pending_steps_are_the_same() -> None:
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "online_newton": lambda module: module.OnlineNewton((1.0, 0.0), 1.0, 1.0, 10.0, 1.0, 16.0),
+    "line_ladder": lambda module: module.LineLadder(MEMORIES, MEMORY_PRIOR, 16.0),
+}
+
+
+@pytest.mark.parametrize("method", ["online_newton", "line_ladder"])
+def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
     """Probabilities, labels judged, and all that is learned."""
     rng, n = np.random.default_rng(4), 300
     scores, t, y = rng.beta(1.0, 4.0, n), np.cumsum(rng.exponential(1.0, n)), rng.random(n) < 0.3
+    t[9::10] = t[8::10] - 3.0  # behind the clock
     when = np.where(y, t + rng.exponential(20.0, n), np.inf)
     made = []
     for form in (0, 1):
-        tables, steps, newton = (twins(name)[form] for name in ("pending_table", "pending_steps", "online_newton"))
-        table, kernel = tables.PendingTable(), newton.OnlineNewton((1.0, 0.0), 1.0, 1.0, 10.0, 1.0, 16.0)
+        tables, steps, module = (twins(name)[form] for name in ("pending_table", "pending_steps", method))
+        table, kernel = tables.PendingTable(), KERNELS[method](module)
         own = steps.PendingSteps(table, kernel)
         own.version, own.timed, own.clock, own.hold, own.keep, own.horizon = None, False, 0.0, 30.0, 60.0, 30.0
         own.max_jump, own.most, own.unlearned, own.unjudged, own.number = 1e9, 10_000, 0, 0, 0
+        own.behind = 5.0
         own.reports, own.report_delay = 0, 0.0
         p = np.empty(n)
         labels = y.astype(np.uint8)
-        assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, {}, p) == n
-        counts = own.learned, own.positives, own.timed_out, own.matched, own.reports
-        made.append((bits(p), bits(own.told()), bits(kernel.state()), counts, table.first, own.unlearned))
+        assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, None, {}, p) == n
+        counts = own.learned, own.positives, own.timed_out, own.matched, own.reports, own.backwards
+        made.append((bits(p), bits(own.told()), json.dumps(kernel.state()), counts, table.first, own.unlearned))
     assert made[0] == made[1]
     assert made[0][3][0] > 200

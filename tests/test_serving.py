@@ -1292,6 +1292,14 @@ def test_the_command_resumes_after_a_kill_and_stops_when_told(command, tmp_path)
     assert log[-1]["event"] == "stopped"
 
 
+def test_the_code_of_the_page_asks_in_arrow(command, capsys):
+    _, port = command("--horizon", "6h", "--memory")
+    page = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
+    code = re.search(r"```python title=.*\n([\s\S]*?)```", page)[1]
+    exec(code.replace("localhost:8420", f"localhost:{port}"), {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^# (.*)$", code, re.MULTILINE)
+
+
 def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_order(tmp_path, monkeypatch):
     from typer.testing import CliRunner
 
@@ -1487,6 +1495,8 @@ def test_headers_have_to_come_in_time_and_busy_connections_keep_their_places(mon
         (["--horizon", "1h", "--memory", "--method", "opz"], "did you mean"),
         (["--horizon", "1h", "--memory", "--log-level", "loud"], "--log-level"),
         (["--horizon", "1h", "--memory", "--issue-durability", "none"], "disk, memory"),
+        (["--horizon", "1h", "--memory", "--pending", "counts"], "streamcal.live.CountedJoin"),
+        (["--horizon", "1h", "--memory", "--pending", "all"], "each, counts"),
     ],
 )
 def test_the_command_says_what_is_wrong_with_its_options(options, message):

@@ -23,6 +23,7 @@ OPTIONAL = {
     "starlette": "serve",
     "uvicorn": "serve",
     "prometheus-client": "serve",
+    "msgspec": "serve",
     "pyspark": "spark",
 }
 

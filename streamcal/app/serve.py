@@ -50,9 +50,12 @@ logger = logging.getLogger("streamcal.serve")
 VARIABLES = "STREAMCAL_SERVE"
 #: The variable of the environment with the token of clients, or several with commas.
 TOKEN = "STREAMCAL_TOKEN"
-NEEDED = "streamcal serve needs starlette, uvicorn and prometheus-client: pip install '.[serve]' in streamcal's folder"
+NEEDED = (
+    "streamcal serve needs starlette, uvicorn, prometheus-client and msgspec: "
+    "pip install '.[serve]' in streamcal's folder"
+)
 LEVELS = ("debug", "info", "warning", "error")
-DURABILITIES, CLOCKS = ("disk", "memory"), ("server", "events")
+DURABILITIES, CLOCKS, PENDING = ("disk", "memory"), ("server", "events"), ("each", "counts")
 #: With the clock of the server no time is too far ahead: the process may have been down for any time.
 ANY_JUMP = 1e14
 
@@ -90,6 +93,9 @@ class ServedLabels:
     clock: Annotated[
         str, rare_option(LABELS, f"[{'|'.join(CLOCKS)}]", "Use the server's time, or the times that clients send.")
     ] = CLOCKS[0]
+    pending: Annotated[
+        str, rare_option(LABELS, f"[{'|'.join(PENDING)}]", "Remember each prediction; a service cannot count them.")
+    ] = PENDING[0]
     max_held: Annotated[
         int | None, rare_option(LABELS, "N", "Most predictions in memory.  [default: a quarter of the memory]", min=2)
     ] = None
@@ -216,10 +222,17 @@ def _check(labels: ServedLabels, events: ServedEvents, watching: ServedWatch) ->
     for value, words, name in (
         (events.issue_durability, DURABILITIES, "--issue-durability"),
         (labels.clock, CLOCKS, "--clock"),
+        (labels.pending, PENDING, "--pending"),
         (watching.log_level, LEVELS, "--log-level"),
     ):
         if value not in words:
             fail(f"{name} {value!r} is not one of {', '.join(words)}{did_you_mean(value, words)}")
+    if labels.pending == PENDING[1]:
+        fail(
+            "--pending counts is not possible in a service, which finds predictions by their ids; leave it out, and "
+            "divide the ids between several services, or count impressions in a process of your own with "
+            "streamcal.live.CountedJoin (docs/counted_labels.md)"
+        )
     if events.memory == (events.journal is not None):
         fail("give --journal FILE, or --memory for none; what is acknowledged then ends with the process")
     if events.journal is not None:

@@ -125,6 +125,9 @@ class OnlinePlatt(SequentialCalibrator):
         elif w > 0.0:
             self._ladder.learn_issued(x, y, w, _record(said))
 
+    def _column_steps(self) -> Any:
+        return super()._column_steps() if self._ladder is None else self._ladder
+
     def _require_issued(self, said: Sequence[float] | None) -> None:
         if self._ladder is not None and said is not None:
             _record(said)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import struct
+from functools import lru_cache
 from json.encoder import encode_basestring as _text
 from typing import Any
 
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
-from streamcal.live.issued import Id, Issued
+from streamcal.live.issued import Id, Issued, Keys
 
 ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE, REPEAT = 0, 1, 2, 3, 4, 5
 #: An impression that is remembered was issued again.
@@ -17,6 +18,9 @@ REPEATED = bytes((REPEAT,))
 #: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive; it has
 #: a weight.
 INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
+
+#: Levels whose texts are remembered.
+USUAL = 4_096
 
 _ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
 _RESOLVED = struct.Struct("<BBHd")
@@ -30,17 +34,33 @@ def issued(one: Issued) -> bytes:
     id, integer = _id(one.id)
     if one.version is None and one.keys is None and one.w == 1.0:
         return _ISSUED.pack(ISSUE, integer, len(id), one.t, one.score, one.p) + id
-    rest = _more(one).encode("utf-8", "surrogatepass")  # levels of files that are not UTF-8 have lone surrogates
+    rest = _more(one.version, one.keys, one.w)
     return _ISSUED.pack(ISSUE, integer | MORE, len(id), one.t, one.score, one.p) + id + rest
 
 
-def issued_rows(ids: list[Id], t: Any, scores: Any, p: Any, w: Any, version: Id | None) -> list[bytes]:
-    """Encode impressions without keys, as `issued` does."""
-    rows = zip(ids, t.tolist(), scores.tolist(), p.tolist(), w.tolist(), strict=True)
-    if version is not None or (w != 1.0).any():
-        return [issued(Issued(id, p_, score, time, version, None, w_)) for id, time, score, p_, w_ in rows]
+def issued_rows(
+    ids: list[Id],
+    t: Any,
+    scores: Any,
+    p: Any,
+    w: Any,
+    version: Id | None,
+    keys: list[Keys | None] | None = None,
+) -> list[bytes]:
+    """Encode impressions of one version, as `issued` does."""
     pack_, found = _ISSUED.pack, []
-    for id, time, score, p_, _ in rows:
+    rows = zip(ids, t.tolist(), scores.tolist(), p.tolist(), strict=True)
+    if version is not None or keys is not None or (w != 1.0).any():
+        levels = [None] * len(ids) if keys is None else keys
+        for (id, time, score, p_), one, w_ in zip(rows, levels, w.tolist(), strict=True):
+            written, integer = (id.encode(), 0) if id.__class__ is str else (_INTEGER.pack(id), INTEGER)
+            if one is None and version is None and w_ == 1.0:
+                found.append(pack_(ISSUE, integer, len(written), time, score, p_) + written)
+            else:
+                rest = _more(version, one, w_) if one is None or w_ != 1.0 else _usual(version, tuple(one.items()))
+                found.append(pack_(ISSUE, integer | MORE, len(written), time, score, p_) + written + rest)
+        return found
+    for id, time, score, p_ in rows:
         if id.__class__ is int:
             found.append(pack_(ISSUE, INTEGER, 8, time, score, p_) + _INTEGER.pack(id))
         else:
@@ -65,17 +85,24 @@ def with_outcomes(written: list[bytes], ids: list[Id], positive: Any, t: Any, ca
     return found
 
 
-def _more(one: Issued) -> str:
+def _more(version: Id | None, keys: Keys | None, w: float) -> bytes:
     r"""Write [version, keys, weight] as JSON, faster than `json.dumps`, which sets up an encoder for each call.
 
-    >>> _more(Issued(7, 0.25, 0.5, 5.0, "v2", {"campaign": "c\n", "place": 3}))
-    '["v2",{"campaign":"c\\n","place":3},1.0]'
+    >>> _more("v2", {"campaign": "c\n", "place": 3}, 1.0)
+    b'["v2",{"campaign":"c\\n","place":3},1.0]'
     """
-    if one.keys is None:
-        keys = "null"
+    if keys is None:
+        levels = "null"
     else:
-        keys = f"{{{','.join([f'{_text(field)}:{_plain(level)}' for field, level in one.keys.items()])}}}"
-    return f"[{'null' if one.version is None else _plain(one.version)},{keys},{float(one.w)!r}]"
+        levels = f"{{{','.join([f'{_text(field)}:{_plain(level)}' for field, level in keys.items()])}}}"
+    text = f"[{'null' if version is None else _plain(version)},{levels},{float(w)!r}]"
+    return text.encode("utf-8", "surrogatepass")  # levels of files that are not UTF-8 have lone surrogates
+
+
+@lru_cache(USUAL)
+def _usual(version: Id | None, levels: tuple[tuple[str, str | int], ...]) -> bytes:
+    """Write [version, keys, 1.0] as `_more` does; most rows have the levels of others."""
+    return _more(version, dict(levels), 1.0)
 
 
 def _plain(value: str | int) -> str:

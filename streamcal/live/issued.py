@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.common.fast_path import plain_keys
+from streamcal.kernels.common.fast_path import plain_keys, plain_levels
 from streamcal.kernels.pending.pending_table import plain_ids
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
@@ -130,6 +130,11 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
     if len(checked) > MOST_KEYS:
         raise InputError(f"{len(checked)} keys are not possible; give at most {MOST_KEYS}")
     return checked or None
+
+
+def levels_of(keys: Sequence[Any]) -> list[Keys | None]:
+    """Return what `check_keys` returns of each; those that are plain are not copied."""
+    return plain_levels(list(keys), LONGEST_LEVEL, MOST_KEYS, check_keys)
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:

@@ -26,6 +26,7 @@ from streamcal.live.issued import (
     check_id,
     ids_of,
     is_plain,
+    levels_of,
 )
 from streamcal.live.joining import Joining, Span, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
@@ -62,10 +63,11 @@ class Rows(NamedTuple):
     w: FloatArray
     y: NDArray[np.uint8] = NO_LABELS
     when: FloatArray = np.empty(0)  #: the times of the labels, ∞ for none
+    keys: list[Keys | None] | None = None  #: as `check_keys` returns them; None without any
 
     def upto(self, end: int) -> Rows:
         """Return the rows before one."""
-        return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end])
+        return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end], self.keys)
 
 
 class Spans(NamedTuple):
@@ -244,6 +246,11 @@ class LabelJoin(Holding, Joining):
         learned = [table.at(table.first) + self._keep] if table.first < first else []
         return min(*ages, *waiting, *learned, math.inf, math.inf)
 
+    @property
+    def takes_columns(self) -> bool:
+        """Whether `issue_many` and `resolve_many` take plain rows by compiled steps: by the calibrator, so far."""
+        return self._curve is None and self._versions[self._newest].kernel is not None
+
     def tally(self) -> dict[str, int]:
         """Count events, none of which is an error.
 
@@ -405,7 +412,8 @@ class LabelJoin(Holding, Joining):
 
         Notes
         -----
-        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` without levels.
+        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` of the newest
+        version.
 
         Examples
         --------
@@ -421,8 +429,11 @@ class LabelJoin(Holding, Joining):
         if keys is not None and len(keys) != len(given):
             raise InputError(f"{len(keys)} keys are not possible for {len(given)} ids; give one for each, or None")
         p = np.empty(len(given))
-        plain = keys is None and version is None
+        plain = version is None or check_id(version, "version") == self._newest
         rows = Rows(given, numbers, times, weights)
+        if plain and keys is not None:
+            rows = rows._replace(keys=self._plain_keys(keys))
+            plain = rows.keys is not None
         at = 0
         while at < len(given):
             if plain:
@@ -449,6 +460,15 @@ class LabelJoin(Holding, Joining):
             )
         return given, np.ascontiguousarray(numbers), times if isinstance(times, np.ndarray) else list(times), weights
 
+    def _plain_keys(self, keys: Sequence[Any]) -> list[Keys | None] | None:
+        """Return the levels of rows that compiled steps take; None where they have to be checked one by one."""
+        if self._versions[self._newest].kernel is None:
+            return None
+        try:
+            return levels_of(keys)
+        except InputError:  # `issue` says of which row
+            return None
+
     def _issue_rows(self, rows: Rows, begin: int, p: FloatArray, *, served: bool = False) -> int:
         """Issue plain rows from `begin` on by the compiled steps; return the first that is not plain.
 
@@ -464,13 +484,16 @@ class LabelJoin(Holding, Joining):
             end = min(begin + AT_ONCE, len(rows.ids))
             some = rows.upto(end)
             before = begin
-            begin = steps.issue(some.ids, some.scores, some.t, some.w, some.y, some.when, begin, self._aside, p, served)
+            begin = steps.issue(
+                some.ids, some.scores, some.t, some.w, some.y, some.when, begin, some.keys, self._aside, p, served
+            )
             self._counts["issued"] += begin - before
             self._take_back(steps)
             if journal is not None and begin > before:
                 done = slice(before, begin)
+                levels = None if rows.keys is None else rows.keys[done]
                 written = events.issued_rows(
-                    rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done], self._newest
+                    rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done], self._newest, levels
                 )
                 if len(rows.when):
                     came = rows.when[done] <= rows.t[done] + self.spans.horizon
@@ -506,6 +529,7 @@ class LabelJoin(Holding, Joining):
         steps.table, steps.version, steps.timed = self._table, self._newest, learner.timed
         steps.clock, steps.hold, steps.keep, steps.horizon = self._clock, self._hold, self._keep, self.spans.horizon
         steps.max_jump, steps.most, steps.number = self.max_jump, self.max_held, self._number
+        steps.behind, steps.forward = min(self.max_jump, self.max_behind, self._hold), False
         steps.unlearned = self._unlearned
         steps.unjudged = -1 if self._unjudged is None else self._unjudged
         steps.reports, steps.report_delay = self._reports, self._report_delay
@@ -515,11 +539,11 @@ class LabelJoin(Holding, Joining):
     def _take_back(self, steps: PendingSteps) -> None:
         """Take over what compiled steps have changed."""
         self._clock, self._number, self._unlearned = steps.clock, steps.number, steps.unlearned
-        self._behind = 0
+        self._behind = 0 if steps.forward else self._behind
         self._unjudged = None if self._unjudged is None else steps.unjudged
         self._reports, self._report_delay = steps.reports, steps.report_delay
         self._matched += steps.matched
-        for name in ("learned", "positives", "timed_out", "before_issue"):
+        for name in ("learned", "positives", "timed_out", "before_issue", "backwards"):
             self._counts[name] += getattr(steps, name)
             setattr(steps, name, 0)
         steps.matched = 0
@@ -611,15 +635,25 @@ class LabelJoin(Holding, Joining):
         return known
 
     def _resolve_rows(
-        self, ids: list[Id], positive: NDArray[np.uint8], t: Any, begin: int, *, again: bool = False
+        self,
+        ids: list[Id],
+        positive: NDArray[np.uint8],
+        t: Any,
+        begin: int,
+        *,
+        issued: FloatArray | None = None,
+        again: bool = False,
     ) -> int:
-        """Take plain outcomes from `begin` on by the compiled steps; return the first that is not plain."""
+        """Take plain outcomes from `begin` on by the compiled steps; return the first that is not plain.
+
+        The impressions of those that are taken are remembered and had no outcome; their times are written to `issued`.
+        """
         steps = self._compiled_steps(t, again=again)
         if steps is None:
             return begin
         if self._journal is not None:
             self._journal.require_room()
-        end = steps.resolve(ids, positive, t, begin)
+        end = steps.resolve(ids, positive, t, begin, np.empty(len(ids)) if issued is None else issued)
         self._take_back(steps)
         if self._journal is not None and end > begin:
             self._journal.append_many(events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
@@ -946,8 +980,8 @@ class LabelJoin(Holding, Joining):
         if count >= FEW_ALIKE and alike[0][0] == events.ISSUE:
             _, ids, scores, t, versions, keys, w, served = zip(*alike, strict=True)
             p = np.array(served)
-            plain = set(versions) <= {self._newest} and set(map(type, keys)) == {type(None)}
-            rows = Rows(list(ids), np.array(scores), np.array(t), np.array(w))
+            plain = set(versions) <= {self._newest}
+            rows = Rows(list(ids), np.array(scores), np.array(t), np.array(w), keys=list(keys))
             while plain and at < count:
                 before, at = at, self._issue_rows(rows, at, p, served=True)
                 for event in alike[at : min(at + RETRIED, count)] if at < count else ():

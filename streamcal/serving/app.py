@@ -8,9 +8,9 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -22,8 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamcal.errors import StateError, StoreError
 from streamcal.live.shadow import Version
 from streamcal.maps.writing import FORMATS
-from streamcal.serving import documentation
+from streamcal.serving import arrow, documentation
 from streamcal.serving.challenging import Challenging
+from streamcal.serving.items import Items, items_of
 from streamcal.serving.metrics import CONTENT_TYPE, Meters
 from streamcal.serving.openapi import schema
 from streamcal.serving.reading import RefusedError, parsed
@@ -36,6 +37,7 @@ logger = logging.getLogger(__name__)
 OPEN = {"/healthz", "/readyz"}
 #: Items of a batch after which other requests have their turn.
 TURN = 100
+JSON = "application/json"
 #: Refused items of a batch that are logged one by one.
 LOGGED_ITEMS = 10
 #: Key of a request's scope under which `Guard` finds why the request was refused.
@@ -71,7 +73,7 @@ def application(service: Service) -> Starlette:
         Route("/healthz", page(lambda: answer({"status": "alive"}))),
         Route("/readyz", page(lambda: readiness(service))),
         *([Route("/", report_page(service))] if service.page is not None else []),
-        Route("/openapi.json", page(lambda: Response(written, media_type="application/json"))),
+        Route("/openapi.json", page(lambda: Response(written, media_type=JSON))),
         Route("/docs", page(lambda: html(documented, documentation.POLICY))),
     ]
     handlers: dict[Any, Any] = {
@@ -89,82 +91,75 @@ def application(service: Service) -> Starlette:
 # -- requests ----------------------------------------------------------------------------------------------------
 
 
-def taking(service: Service, issue: bool) -> Callable[[Any], dict[str, Any]]:
-    """Make the function that takes an impression, or an outcome, and returns the answer to it."""
-
-    def issued(item: Any) -> dict[str, Any]:
-        one = service.issue(item)
-        return {"id": item["id"], "p": one.p, "version": one.version}
-
-    return issued if issue else lambda item: service.resolve(item)._asdict()
-
-
-def taken_alone(take: Callable[[Any], dict[str, Any]], items: Sequence[Any]) -> list[Answer]:
-    """Take items one by one; what is answered to each, or why it is refused."""
-    answers: list[Answer] = []
-    for item in items:
-        try:
-            answers.append(take(item))
-        except RefusedError as error:
-            answers.append(error)
-    return answers
-
-
 def single(service: Service, issue: bool) -> Endpoint:
     """Make the endpoint for one impression, or one outcome."""
-    take = taking(service, issue)
+    take: Callable[[Any], Any] = service.issue if issue else service.resolve
 
     async def endpoint(request: Request) -> Response:
+        require_json(request)
         item = parsed(await body_of(request, service))
         service.require_disk(issue)
         content = with_id(take, item)
         await service.acknowledged(issue)
-        return answer(content)
+        return answer(msgspec.to_builtins(content))
 
     return endpoint
 
 
 def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
-    """Make the endpoint for a batch.
+    """Make the endpoint for a list, in JSON or Arrow.
 
     Its answers are in the order of the items, null for those refused; `errors` names what is wrong with each.
     """
-    take_many = service.issue_many if issue else partial(taken_alone, taking(service, issue=False))
+    settings = service.settings
 
     async def endpoint(request: Request) -> Response:
-        items = parsed(await body_of(request, service))
-        require_list(items, service.settings.max_batch)
+        kind = require_json(request, arrow.MEDIA_TYPE)
+        body = await body_of(request, service)
+        if kind == arrow.MEDIA_TYPE:
+            items = arrow.read(body, issue, settings.max_batch, settings.max_keys)
+        else:
+            items = items_of(body, issue, settings.max_batch, settings.max_keys, columns=service.in_columns)
         service.require_disk(issue)
         meters.batch(len(items))
-        kind = "issue" if issue else "outcome"
-        results: list[dict[str, Any] | None] = []
-        errors: list[dict[str, Any]] = []
+        answers: list[Answer] = []
         for begin in range(0, len(items), TURN):
-            for place, found in enumerate(take_many(items[begin : begin + TURN]), begin):
-                if not isinstance(found, RefusedError):
-                    results.append(found)
-                    continue
-                results.append(None)
-                errors.append({"index": place, "status": found.status, **found.content(f"[{place}]")})
-                meters.refused_item(kind, found.status)
-                if len(errors) <= LOGGED_ITEMS:
-                    reason = {"index": place, "id": id_of(items[place]), "status": found.status, "reason": str(found)}
-                    logger.warning("item refused", extra={"event": "item refused", "kind": kind, **reason})
+            answers += service.take_many(items, begin, min(begin + TURN, len(items)), issue=issue)
             if begin + TURN <= len(items):
                 await asyncio.sleep(0)
-        if len(errors) > LOGGED_ITEMS:
-            more = {"event": "items refused", "kind": kind, "refused": len(errors), "items": len(items)}
-            logger.warning("%d of %d items refused", len(errors), len(items), extra=more)
+        errors = refused_items(answers, items, meters, "issue" if issue else "outcome")
+        results = [None if isinstance(one, RefusedError) else one for one in answers] if errors else answers
         await service.acknowledged(issue)
-        return answer({"results": results, "errors": errors})
+        if arrow.MEDIA_TYPE in request.headers.get("accept", ""):
+            return Response(arrow.written(items, results, errors, issue), media_type=arrow.MEDIA_TYPE)
+        content = msgspec.json.encode({"results": results, "errors": errors})
+        return Response(content, media_type=JSON)
 
     return endpoint
+
+
+def refused_items(answers: Sequence[Answer], items: Items, meters: Meters, kind: str) -> list[dict[str, Any]]:
+    """Count and log the items that are refused, and return what is answered to each."""
+    errors: list[dict[str, Any]] = []
+    for place, found in enumerate(answers):
+        if not isinstance(found, RefusedError):
+            continue
+        errors.append({"index": place, "status": found.status, **found.content(f"[{place}]")})
+        meters.refused_item(kind, found.status)
+        if len(errors) <= LOGGED_ITEMS:
+            reason = {"index": place, "id": id_of(items[place]), "status": found.status, "reason": str(found)}
+            logger.warning("item refused", extra={"event": "item refused", "kind": kind, **reason})
+    if len(errors) > LOGGED_ITEMS:
+        more = {"event": "items refused", "kind": kind, "refused": len(errors), "items": len(answers)}
+        logger.warning("%d of %d items refused", len(errors), len(answers), extra=more)
+    return errors
 
 
 def changing(service: Service, change: Callable[[Challenging, Any], Version]) -> Endpoint:
     """Make the endpoint that puts another calibrator into use; the change is in the journal when it is answered."""
 
     async def endpoint(request: Request) -> Response:
+        require_json(request)
         item = parsed(await body_of(request, service))
         service.require_disk(issue=False)
         version = change(service.challenging, item)
@@ -185,19 +180,21 @@ def backup(service: Service) -> Endpoint:
     return endpoint
 
 
-def require_list(items: Any, most: int) -> None:
-    """Raise `RefusedError` unless the body is a list of at most `most` items."""
-    if not isinstance(items, list):
-        raise RefusedError(422, "the body is no list; give a list of objects", "body")
-    if len(items) > most:
-        raise RefusedError(422, f"{len(items)} items are too many; give at most {most}", "body")
+def require_json(request: Request, *others: str) -> str:
+    """Return the content type of a body; `RefusedError` unless it is JSON, or one of the others."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != JSON and kind not in others:
+        if kind == arrow.MEDIA_TYPE:
+            text = "a stream of Arrow is a list; send it to the address of lists, such as /v1/issue/batch"
+            raise RefusedError(415, text, "content-type")
+        allowed = " or ".join([JSON, *others])
+        raise RefusedError(415, f"the body is no JSON; give the header Content-Type: {allowed}", "content-type")
+    return kind
 
 
 async def body_of(request: Request, service: Service) -> bytes:
-    """Read the body of a request; `RefusedError` if it is too long, too slow, cut off or no JSON."""
-    most, kind = service.settings.max_body, request.headers.get("content-type", "")
-    if kind.partition(";")[0].strip().lower() != "application/json":
-        raise RefusedError(415, "the body is no JSON; give the header Content-Type: application/json", "content-type")
+    """Read the body of a request; `RefusedError` if it is too long, too slow or cut off."""
+    most = service.settings.max_body
     coding = request.headers.get("content-encoding", "").strip().lower()
     if coding not in ("", "identity"):
         raise RefusedError(
@@ -227,7 +224,7 @@ async def body_of(request: Request, service: Service) -> bytes:
 
 def answer(content: Any, status: int = 200, headers: Any = None) -> Response:
     """Make a JSON response."""
-    return Response(json.dumps(content).encode(), status, headers, "application/json")
+    return Response(json.dumps(content).encode(), status, headers, JSON)
 
 
 def id_of(item: Any) -> Any:
@@ -307,7 +304,7 @@ def map_page(service: Service) -> Endpoint:
         if not content:
             raise RefusedError(404, "this calibrator has no map that can be written; use POST /v1/issue", "map")
         if format is None:
-            return Response(content, media_type="application/json")
+            return Response(content, media_type=JSON)
         exact = {"Streamcal-Exact": "true" if service.served_by_map else "false"}
         return Response(content, headers=exact, media_type=FORMATS[format])
 

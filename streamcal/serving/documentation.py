@@ -48,6 +48,9 @@ def operation(path: str, verb: str, one: dict[str, Any], schema: dict[str, Any])
             f"<tr><td><code>{name}</code><td>{escape(text)}<td>{'yes' if must else ''}" for name, text, must in rows
         ]
         shown.append(f"<table><tr><th>field<th>values<th>required{''.join(cells)}</table>")
+    kinds = [one.get("requestBody", {}), one["responses"]["200"]]
+    told = [given["schema"].get("description") for kind in kinds for given in kind.get("content", {}).values()]
+    shown += [f"<p>Also {escape(text)}.</p>" for text in told if text is not None]
     answers = [f"<tr><td>{status}<td>{escape(given['description'])}" for status, given in one["responses"].items()]
     shown.append(f"<details><summary>Answers</summary><table><tr><th>status<th>{''.join(answers)}</table></details>")
     shown.append(f"<pre>{escape(command(path, body, item, 'security' in schema and one.get('security') != []))}</pre>")

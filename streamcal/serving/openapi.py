@@ -9,22 +9,25 @@ import streamcal
 from streamcal.live.shadow import LONGEST_NAME
 from streamcal.maps.writing import FORMATS
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamcal.serving import arrow
+from streamcal.serving.arrow import ISSUED, KNOWN
 from streamcal.serving.reading import LARGEST_WHOLE, LEAST_WHOLE
 from streamcal.serving.service import Service
 from streamcal.serving.settings import LONGEST_TEXT
 
 #: What every answer may be instead, by status.
 ERRORS = {
-    "400": "the body is no JSON, or ended early",
+    "400": "the body is no JSON or no stream of Arrow, or ended early",
     "401": "the token is missing or wrong",
     "408": "the body did not come in time",
     "409": "the id was issued with another score, the time is too far from the clock, or no challenger is better",
     "413": "the body or the batch is too long",
-    "415": "the body is not called JSON",
+    "415": "the body is not called JSON or Arrow, or is compressed",
     "422": "a value cannot be used",
     "431": "the headers are too long",
     "503": "the disk is full; try again after the seconds of Retry-After",
 }
+BINARY = {"type": "string", "format": "binary"}
 TEXT = {"type": "string", "maxLength": LONGEST_TEXT}
 NUMBER = {"type": ["number", "null"]}
 COUNT = {"type": ["integer", "null"]}
@@ -42,8 +45,8 @@ def schema(service: Service) -> dict[str, Any]:
     paths = {
         "/v1/issue": {"post": taking("Issue the calibrated probability of an impression", issue, issued)},
         "/v1/outcome": {"post": taking("Tell the outcome of an impression", outcome, known)},
-        "/v1/issue/batch": {"post": batch("Issue the probabilities of many", issue, issued, service)},
-        "/v1/outcome/batch": {"post": batch("Tell the outcomes of many", outcome, known, service)},
+        "/v1/issue/batch": {"post": batch("Issue the probabilities of many", issue, issued, ISSUED, service)},
+        "/v1/outcome/batch": {"post": batch("Tell the outcomes of many", outcome, known, KNOWN, service)},
         "/v1/map": {"get": map_operation()},
         "/v1/backup": {"post": backup()},
         "/v1/challengers": {"get": challengers()},
@@ -128,17 +131,25 @@ def taking(summary: str, body: dict[str, Any], answered: dict[str, Any]) -> dict
     return {"summary": summary, "requestBody": asked, "responses": responses(answered, *ERRORS)}
 
 
-def batch(summary: str, one: dict[str, Any], answered: dict[str, Any], service: Service) -> dict[str, Any]:
+def batch(
+    summary: str, one: dict[str, Any], answered: dict[str, Any], columns: tuple[str, ...], service: Service
+) -> dict[str, Any]:
     """Describe an operation on a list of items; a refused item has null in its place, and an error of its own.
 
     The body accepts any list, and the service checks each item. A generator of requests that keeps to the schema of
-    the item would never test that check, so the schema of the item is beside that of the body.
+    the item would never test that check, so the schema of the item is beside that of the body. A stream of Arrow has a
+    column for each field of an item, and its answer these `columns`.
     """
     refused = closed({"index": {"type": "integer"}, "status": {"type": "integer"}, **error()["properties"]})
     both = {"results": {"type": "array", "items": maybe(answered)}, "errors": {"type": "array", "items": refused}}
     items = {"type": "array", "items": {}, "maxItems": service.settings.max_batch, "x-item": one}
     described = f"{summary}; an item that cannot be used is named in the list errors, and the others are used"
-    return {**taking(summary, items, closed(both)), "description": described}
+    found = {**taking(summary, items, closed(both)), "description": described}
+    asked = f"a stream of Arrow with the columns {', '.join(one['required'])}; of items: {', '.join(one['properties'])}"
+    found["requestBody"]["content"][arrow.MEDIA_TYPE] = {"schema": {**BINARY, "description": asked}}
+    told = f"if the header Accept asks for it: a stream of Arrow with the columns {', '.join(columns)}"
+    found["responses"]["200"]["content"][arrow.MEDIA_TYPE] = {"schema": {**BINARY, "description": told}}
+    return found
 
 
 def backup() -> dict[str, Any]:

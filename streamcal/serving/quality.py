@@ -82,6 +82,13 @@ class Quality:
         self.delays[bisect_left(DELAYS, delay)] += 1
         self.delay += max(delay, 0.0)
 
+    def outcomes(self, delays: FloatArray) -> None:
+        """Note how late positive outcomes came."""
+        if len(delays):
+            cells = np.bincount(np.searchsorted(DELAYS, delays), minlength=len(self.delays)).tolist()
+            self.delays = [before + more for before, more in zip(self.delays, cells, strict=True)]
+            self.delay += float(np.maximum(delays, 0.0).sum())
+
     def settle(self) -> None:
         """Add what was taken."""
         new, self._new = self._new, []

@@ -11,25 +11,29 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError, StateError, StoreError
-from streamcal.live.issued import Id, Issued, check_id, ids_of
+from streamcal.live.issued import Id, Issued, check_id
 from streamcal.live.journal import Journal
 from streamcal.live.keyed import Keyed
-from streamcal.live.label_join import LabelJoin, Rows
+from streamcal.live.label_join import RETRIED, LabelJoin, Rows
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented
 from streamcal.live.shadow import Shadow
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.writing import FORMATS, written
+from streamcal.parameters.types import FloatArray
 from streamcal.serving.acknowledging import Acknowledging
 from streamcal.serving.challenging import Challenging
 from streamcal.serving.forking import made
+from streamcal.serving.items import Columns, Items
 from streamcal.serving.quality import Quality, Sums
 from streamcal.serving.reading import RefusedError, checked, issue_checks, outcome_checks, refused
 from streamcal.serving.settings import Settings
@@ -53,11 +57,6 @@ MANY_WITHOUT_KEYS = 100
 RETRY_AFTER = 1
 
 
-#: Fields of an impression that is issued in columns.
-PLAIN = {"id", "score", "t"}
-Answer: TypeAlias = dict[str, Any] | RefusedError
-
-
 class Drawn(NamedTuple):
     """A map or a report as it is shown, of what it is made, such as a number of labels, and the time."""
 
@@ -73,12 +72,23 @@ class Page(NamedTuple):
     policy: str
 
 
-class Taken(NamedTuple):
+class Prediction(msgspec.Struct, gc=False):
+    """What is answered to an impression."""
+
+    id: Id
+    p: float
+    version: Id | None
+
+
+class Taken(msgspec.Struct, gc=False):
     """What is answered to an outcome: its id, whether that is known, and whether an earlier one had the other label."""
 
     id: Id
     known: bool
     contradicts: bool
+
+
+Answer: TypeAlias = Prediction | Taken | RefusedError
 
 
 class Service:
@@ -109,13 +119,13 @@ class Service:
 
     # -- events ----------------------------------------------------------------------------------------------------
 
-    def issue(self, item: Any) -> Issued:
+    def issue(self, item: Any) -> Prediction:
         """Issue the prediction of an impression; `RefusedError` for one that cannot be used."""
         given = checked(item, self._issue_checks, ("id", "score"))
         if self._without_keys is not None:
             self._warn_without_keys(given.get("keys"))
         try:
-            return self.join.issue(
+            one = self.join.issue(
                 given["id"],
                 given["score"],
                 self._time(given),
@@ -125,43 +135,70 @@ class Service:
             )
         except InputError as error:
             raise refused(error) from None
+        return Prediction(item["id"], one.p, one.version)
 
-    def issue_many(self, items: Sequence[Any]) -> list[Answer]:
-        """Issue the predictions of impressions in order; what is answered to each, or why it is refused."""
+    @property
+    def in_columns(self) -> bool:
+        """Whether the join takes lists in columns."""
+        return self.join.takes_columns
+
+    def take_many(self, items: Items, begin: int, end: int, *, issue: bool) -> list[Answer]:
+        """Take items in order: in columns as far as that is possible, and the others one by one.
+
+        Return what is answered to each, or why it is refused.
+        """
         answers: list[Answer] = []
-        given: list[dict[str, Any]] = []
-        for item in items:
-            try:
-                one = checked(item, self._issue_checks, ("id", "score"))
-                if not one.keys() <= PLAIN:
-                    raise KeyError
-                given.append({**one, "t": self._time(one)})
-            except (RefusedError, KeyError):
-                break
-        if len(given) == len(items) and given:
-            if self._without_keys is not None:
-                for _ in given:
-                    if self._without_keys is not None:
-                        self._warn_without_keys(None)
-            answers = self._issue_plain(given)
-        for item in items[len(answers) :]:
-            try:
-                issued = self.issue(item)
-                answers.append({"id": item["id"], "p": issued.p, "version": issued.version})
-            except RefusedError as error:
-                answers.append(error)
+        columns, take = items.columns, self.issue if issue else self.resolve
+        at = begin
+        while at < end:
+            if columns is not None:
+                answers += self._issue_rows(columns, at, end) if issue else self._resolve_rows(columns, at, end)
+                at = begin + len(answers)
+            for place in range(at, end if columns is None else min(at + RETRIED, end)):
+                try:
+                    answers.append(take(items[place]))
+                except RefusedError as error:
+                    answers.append(error)
+            at = begin + len(answers)
         return answers
 
-    def _issue_plain(self, given: list[dict[str, Any]]) -> list[Answer]:
-        """Issue impressions without keys in columns, up to the first that has to be taken alone."""
-        ids = ids_of([one["id"] for one in given])
-        scores = np.array([one["score"] for one in given], dtype=np.float64)
-        t = np.array([one["t"] for one in given], dtype=np.float64)
-        p = np.empty(len(ids))
-        done = self.join._issue_rows(Rows(ids, scores, t, np.ones(len(ids))), 0, p)
-        version = self.join.versions[-1][0]
-        rows = zip(given[:done], p[:done].tolist(), strict=True)
-        return [{"id": one["id"], "p": value, "version": version} for one, value in rows]
+    def _issue_rows(self, columns: Columns, begin: int, end: int) -> list[Prediction]:
+        """Issue impressions in columns, up to the first that has to be taken alone."""
+        newest = self.join.newest
+        t = self._times(columns, begin, end)
+        if t is None or (columns.version is not None and columns.version != newest):
+            return []
+        some = slice(begin, end)
+        w = np.ones(len(t)) if columns.w is None else np.where(np.isnan(columns.w[some]), 1.0, columns.w[some])
+        p = np.empty(len(t))
+        keys = None if columns.keys is None else columns.keys[some]
+        rows = Rows(columns.ids[some], columns.values[some], t, w, keys=keys)
+        done = self.join._issue_rows(rows, 0, p)
+        return list(map(Prediction, columns.given[begin : begin + done], p[:done].tolist(), repeat(newest)))
+
+    def _resolve_rows(self, columns: Columns, begin: int, end: int) -> list[Taken]:
+        """Take outcomes in columns, up to the first that has to be taken alone."""
+        t = self._times(columns, begin, end)
+        if t is None or not (columns.w is None or np.isnan(columns.w[begin:end]).all()):
+            return []
+        positive, issued = columns.values[begin:end].astype(np.uint8), np.empty(len(t))
+        done = self.join._resolve_rows(columns.ids[begin:end], positive, t, 0, issued=issued)
+        self.quality.outcomes((t - issued)[:done][positive[:done] > 0])
+        return list(map(Taken, columns.given[begin : begin + done], repeat(True), repeat(False)))
+
+    def _times(self, columns: Columns, begin: int, end: int) -> FloatArray | None:
+        """Return the times of items as `_time` does; None where they have to be looked at one by one."""
+        if self.settings.event_time:
+            return None if columns.t is None or np.isnan(columns.t[begin:end]).any() else columns.t[begin:end]
+        now = time.time()
+        if columns.t is None:
+            return np.full(end - begin, now)
+        t = np.where(np.isnan(columns.t[begin:end]), now, columns.t[begin:end])
+        if not now - LONGEST_BEHIND <= t.min() <= t.max() <= now + self.settings.max_ahead:
+            return None
+        if t.min() < now - TICK and self.join.clock < now - TICK:
+            self._tell_time(now)
+        return t
 
     def resolve(self, item: Any) -> Taken:
         """Take an outcome; `RefusedError` for one that cannot be used."""

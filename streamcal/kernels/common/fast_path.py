@@ -104,6 +104,24 @@ def plain_keys(keys: object, longest: cython.Py_ssize_t):
     return given.copy()
 
 
+def plain_levels(keys: list, longest: cython.Py_ssize_t, most: cython.Py_ssize_t, check):
+    """Return each dict that is as `plain_keys` returns one, if it has 1 to `most` levels; else `check` of it."""
+    k: cython.Py_ssize_t
+    found: list = [None] * len(keys)
+    for k in range(len(keys)):
+        if keys[k] is None:
+            continue
+        plain = type(keys[k]) is dict and 0 < len(keys[k]) <= most
+        if plain:
+            given: dict = keys[k]
+            for field, level in given.items():
+                if type(field) is not str or len(field) > longest or not _is_plain(level, longest):
+                    plain = False
+                    break
+        found[k] = keys[k] if plain else check(keys[k])
+    return found
+
+
 @cython.cfunc
 def _is_plain(level: object, longest: cython.Py_ssize_t) -> cython.bint:
     size: cython.Py_ssize_t

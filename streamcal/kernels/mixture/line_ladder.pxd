@@ -23,6 +23,8 @@ cdef class LineLadder:
 
     cpdef double predict(self, double x) noexcept nogil
     cpdef void step(self, double x, double y, double w) noexcept nogil
+    cdef void write(self, double x, double* record) noexcept nogil
+    cdef void learn_record(self, double x, double y, double w, double* record) noexcept nogil
     cdef double _forecast(self, double x, double* each) noexcept nogil
     cdef void _learn(self, double x, double y, double w, double p, double* each, double* issued, double late) noexcept nogil
     cdef void _judge(self, double y, double rate, double share, double* issued) noexcept nogil

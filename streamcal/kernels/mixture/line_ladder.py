@@ -112,9 +112,18 @@ class LineLadder:
 
     def issue(self, x: cython.double) -> list:
         """Return the record of the forecast at the log-odds x."""
+        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        self.write(x, record)
+        return [record[k] for k in range(self.size + 2)]
+
+    def write(self, x: cython.double, record: cython.p_double) -> cython.void:
+        """Write the record of the forecast at the log-odds x."""
+        k: cython.Py_ssize_t
         each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        p: cython.double = self._forecast(x, each)
-        return [self.information, p, *[each[k if k < self.entered else 0] for k in range(self.size)]]
+        record[0] = self.information
+        record[1] = self._forecast(x, each)
+        for k in range(self.size):
+            record[2 + k] = each[k if k < self.entered else 0]
 
     def lines(self):
         """Return the weights, slopes and offsets of the lines that have entered."""
@@ -131,6 +140,16 @@ class LineLadder:
 
     def learn_issued(self, x: cython.double, y: cython.double, w: cython.double, record):
         """Learn the label y at the log-odds x, of weight w, from the record of its forecast."""
+        k: cython.Py_ssize_t
+        read: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        for k in range(self.size + 2):
+            read[k] = record[k]
+        self.learn_record(x, y, w, read)
+
+    def learn_record(
+        self, x: cython.double, y: cython.double, w: cython.double, record: cython.p_double
+    ) -> cython.void:
+        """Do `learn_issued` for an array."""
         k: cython.Py_ssize_t
         each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         issued: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]

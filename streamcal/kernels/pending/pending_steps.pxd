@@ -1,6 +1,7 @@
 cimport cython
 
 from streamcal.kernels.mixture.auto_steps cimport AutoSteps
+from streamcal.kernels.mixture.line_ladder cimport LineLadder
 from streamcal.kernels.newton.online_newton cimport OnlineNewton
 from streamcal.kernels.pending.pending_table cimport Block, Names, PendingTable
 
@@ -16,6 +17,7 @@ cdef class PendingSteps:
     cdef public double keep
     cdef public double horizon
     cdef public double max_jump
+    cdef public double behind  # of a row, older than the clock, at most
     cdef public Py_ssize_t most
     cdef public Py_ssize_t unlearned
     cdef public Py_ssize_t unjudged
@@ -25,16 +27,20 @@ cdef class PendingSteps:
     cdef public long long timed_out
     cdef public long long matched
     cdef public long long before_issue
+    cdef public long long backwards
+    cdef public bint forward  # whether a row was no older than the clock
     cdef public long long reports
     cdef public double report_delay
     cdef readonly double[:, ::1] judged  # probability, score, label, weight, time
     cdef readonly Py_ssize_t judges
     cdef public list labels  # predictions learned, with weight and label; None: they are not asked for
     cdef OnlineNewton _newton
+    cdef LineLadder _ladder
     cdef AutoSteps _auto
 
     cdef bint _settle(self, double clock) except -1
     cdef bint _learn(self, Block block, Py_ssize_t row) except -1
+    cdef bint _learn_record(self, Block block, Py_ssize_t row, double x, double y, double w) except -1
     cdef bint _has_weight(self, Block block, Py_ssize_t row, bint y) except -1
     cdef bint _judge(self, double past) except -1
     cdef _note_report(self, double t)

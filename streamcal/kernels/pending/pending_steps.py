@@ -1,16 +1,20 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """The events of a join in columns, for methods whose steps are compiled.
 
-A row is taken as the join takes it alone. What is not plain (an id that is known, a time before the clock, levels,
-other versions, lack of room) is left to the join: calls return how many rows they took.
+A row is taken as the join takes it alone. What is not plain (an id that is known, a time far from the clock, other
+versions, lack of room) is left to the join: calls return how many rows they took.
 """
 
 import cython
 import numpy as np
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
+from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names, PendingTable
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
@@ -20,6 +24,8 @@ JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are told at once."""
 CLICKS = cython.declare(cython.longlong, 4000)
 """As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
+HEAVIEST = cython.declare(cython.double, 1e90)
+"""As in `streamcal.states`: sums of a state are at most this."""
 infinity = cython.declare(cython.double, float("inf"))
 nan = cython.declare(cython.double, float("nan"))
 
@@ -30,15 +36,17 @@ class PendingSteps:
     Parameters
     ----------
     table : PendingTable
-    kernel : OnlineNewton or AutoSteps
+    kernel : OnlineNewton, LineLadder or AutoSteps
         That of the calibrator of the newest version, which has learned something.
     """
 
     def __init__(self, table: PendingTable, kernel):
         self.table = table
         self._newton = kernel if isinstance(kernel, OnlineNewton) else None
+        self._ladder = kernel if isinstance(kernel, LineLadder) else None
         self._auto = kernel if isinstance(kernel, AutoSteps) else None
-        self.learned = self.positives = self.timed_out = self.matched = self.before_issue = 0
+        self.learned = self.positives = self.timed_out = self.matched = self.before_issue = self.backwards = 0
+        self.forward = False
         self.judged, self.judges = np.empty((5, JUDGED)), 0
         self.labels = None
 
@@ -93,6 +101,9 @@ class PendingSteps:
         if self._newton is not None:
             if not self._newton.learn_fast(float(block.score[row]), bool(y), w):
                 return False
+        elif self._ladder is not None:
+            if not self._learn_record(block, row, x, 1.0 if y else 0.0, w):
+                return False
         elif block.said is None or block.size != self._auto.packed:
             return False
         else:
@@ -111,6 +122,25 @@ class PendingSteps:
             self.positives += 1
         elif flags & (POSITIVE | NEGATIVE) == 0:
             self.timed_out += 1
+        return True
+
+    def _learn_record(self, block, row, x, y, w):
+        """Learn a label by the record of a ladder's forecast; False for bytes that are none."""
+        k: cython.Py_ssize_t
+        size: cython.Py_ssize_t = self._ladder.size + 2
+        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        if block.said is None or block.size != 8 * size:
+            return False
+        if cython.compiled:
+            memcpy(record, cython.address(block.said[row, 0]), 8 * size)
+        else:
+            record = np.asarray(block.said)[row].view(np.float64).tolist()
+        if not 0.0 <= record[0] <= HEAVIEST:
+            return False
+        for k in range(1, size):
+            if not 0.0 <= record[k] <= 1.0:
+                return False
+        self._ladder.learn_record(x, y, w, record)
         return True
 
     def _has_weight(self, block, row, y):
@@ -159,6 +189,7 @@ class PendingSteps:
         y: cython.const[cython.uchar][:],
         when: cython.const[cython.double][:],
         begin: cython.Py_ssize_t,
+        keys,
         aside,
         p: cython.double[::1],
         served: cython.bint = False,
@@ -166,35 +197,51 @@ class PendingSteps:
         """Issue the rows from `begin` on, write probabilities to `p`, and return the first that is not taken.
 
         With `served` they are issued again, and `p` has their probabilities. An outcome `y` that came at a finite
-        `when`, up to the horizon, is set at once; `when` may be empty.
+        `when`, up to the horizon, is set at once; `when` may be empty. `keys` has the levels of each row, or is None.
         """
         i: cython.Py_ssize_t
         place: cython.Py_ssize_t
         x: cython.double
+        ahead: cython.double
         score: cython.double
         outcomes: cython.bint = when.shape[0] > 0
         table: PendingTable = self.table
-        blank = None if self._auto is None else bytes(self._auto.packed)
+        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        said = None if self._auto is None else bytes(self._auto.packed)
         for i in range(begin, scores.shape[0]):
             score = scores[i]
             id = ids[i]
-            if not (t[i] >= self.clock and t[i] - self.clock <= self.max_jump and 0.0 <= score <= 1.0):
+            ahead = t[i] - self.clock
+            if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
             if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or table.place_of(id) >= 0 or (aside and id in aside):
                 return i
-            if not self._settle(t[i]):
+            if ahead >= 0.0 and not self._settle(t[i]):
                 return i
             if table.end - table.first >= self.most:
                 return i
-            self.clock = float(t[i])
+            if ahead >= 0.0:
+                self.clock = float(t[i])
+                self.forward = True
+            else:
+                self.backwards += 1
+            if self._ladder is not None:
+                self._ladder.write(x, record)
+                if cython.compiled:
+                    said = cython.cast(cython.p_char, record)[: 8 * (self._ladder.size + 2)]
+                else:
+                    said = np.array(record).tobytes()
             if served:
                 pass
+            elif self._ladder is not None:
+                p[i] = record[1]
             elif self._newton is not None:
                 p[i] = self._newton.predict(x)
             else:
                 p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))
-            place = table.add(id, p[i], score, t[i], self.version, None, w[i], t[i], self.number, blank)
+            levels = None if keys is None else keys[i]
+            place = table.add(id, p[i], score, t[i], self.version, levels, w[i], self.clock, self.number, said)
             if self._auto is not None:
                 block: Block = table.block(place)
                 if block.said is None:
@@ -223,8 +270,12 @@ class PendingSteps:
         y: cython.const[cython.uchar][::1],
         t: cython.const[cython.double][::1],
         begin: cython.Py_ssize_t,
+        issued: cython.double[::1],
     ):
-        """Take the outcomes from `begin` on, and return the first that is not taken."""
+        """Take the outcomes from `begin` on, and return the first that is not taken.
+
+        The times of issue are written to `issued`.
+        """
         i: cython.Py_ssize_t
         place: cython.Py_ssize_t
         table: PendingTable = self.table
@@ -238,5 +289,6 @@ class PendingSteps:
             row: cython.Py_ssize_t = place & LOW
             if block.flags[row] & (POSITIVE | NEGATIVE):
                 return i
-            self._set(place, bool(y[i] != 0), float(t[i]), block.at[row] if block.t is None else block.t[row])
+            issued[i] = block.at[row] if block.t is None else block.t[row]
+            self._set(place, bool(y[i] != 0), float(t[i]), float(issued[i]))
         return t.shape[0]
