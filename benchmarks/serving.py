@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import datetime
+import io
 import json
 import math
 import os
@@ -33,6 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from benchmarks.processes import MB, resident
 
@@ -48,13 +50,15 @@ JOURNALS = {
 
 
 class Load(NamedTuple):
-    """What the clients ask: items of a request (1: the single form), connections of each process."""
+    """What the clients ask: items of a request (1: the single form), connections of each process, and the form."""
 
     items: int
     connections: int
+    arrow: bool = False
 
 
-LOADS = (Load(100, 1), Load(100, 4), Load(1, 16))
+LOADS = (Load(100, 1), Load(100, 4), Load(1_000, 4, arrow=True), Load(1, 16))
+ARROW = "application/vnd.apache.arrow.stream"
 
 
 class Measured(NamedTuple):
@@ -89,12 +93,21 @@ def server(folder: str, *options: str) -> Iterator[tuple[int, int]]:
             raise RuntimeError("the server did not stop as it should")
 
 
-def request(path: str, content: str) -> bytes:
-    """Return the bytes of a POST request."""
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
-    return (head + content).encode()
+def request(path: str, content: str | bytes, kind: str = "application/json") -> bytes:
+    """Return the bytes of a POST request, whose answer is of the same kind."""
+    body = content.encode() if isinstance(content, str) else content
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\nAccept: {kind}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def streamed(name: str, first: int, scores: list[float]) -> bytes:
+    """Return impressions as a stream of Arrow."""
+    numbers = range(first, first + len(scores))
+    keys = pa.StructArray.from_arrays([pa.array([number % 50 for number in numbers])], ["campaign"])
+    table, sink = pa.table({"id": [f"{name}-{k}" for k in numbers], "score": scores, "keys": keys}), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
 
 
 async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: bytes) -> bytes:
@@ -112,12 +125,17 @@ async def client(port: int, name: str, load: Load, until: float, most: float = m
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     rng, taken, number = random.Random(name), [], 0
     while time.perf_counter() < until and len(taken) < most:
-        items = []
-        for _ in range(load.items):
-            number += 1
-            items.append(f'{{"id":"{name}-{number}","score":{rng.random():.6f},"keys":{{"campaign":{number % 50}}}}}')
-        single = load.items == 1
-        asked = request("/v1/issue", items[0]) if single else request("/v1/issue/batch", f"[{','.join(items)}]")
+        scores = [round(rng.random(), 6) for _ in range(load.items)]
+        if load.arrow:
+            asked = request("/v1/issue/batch", streamed(name, number, scores), ARROW)
+        else:
+            items = [
+                f'{{"id":"{name}-{k}","score":{score},"keys":{{"campaign":{k % 50}}}}}'
+                for k, score in enumerate(scores, number)
+            ]
+            single = load.items == 1
+            asked = request("/v1/issue", items[0]) if single else request("/v1/issue/batch", f"[{','.join(items)}]")
+        number += load.items
         start = time.perf_counter()
         await exchange(reader, writer, asked)
         taken.append(time.perf_counter() - start)
@@ -171,7 +189,7 @@ def table(seconds: float) -> str:
         for journal, options in JOURNALS.items():
             for load in LOADS:
                 m = measure(load, seconds, "--method", method, *options)
-                batches = "one by one" if load.items == 1 else f"batches of {load.items}"
+                batches = "one by one" if load.items == 1 else f"lists of {load.items:,}{' in Arrow' * load.arrow}"
                 asked = f"{batches}, {PROCESSES * load.connections} connections"
                 figures = f"{m.rate:,.0f} | {m.half:.1f} | {m.most:.1f} | {m.processor:.0f}"
                 rows.append(f"| `{method}` | {journal} | {asked} | {figures} |")

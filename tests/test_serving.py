@@ -927,6 +927,30 @@ def test_quality_does_not_depend_on_when_it_is_read():
     assert often.monitor.e_value == pytest.approx(seldom.monitor.e_value, rel=1e-9)  # sums of another order
 
 
+def test_labels_in_columns_are_measured_as_rows_are_and_many_at_once(monkeypatch):
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    alone, columns = Quality(1e6, 10, OnlinePlatt()), Quality(1e6, 10, OnlinePlatt())
+    sizes, measure = [], columns._measure
+    monkeypatch.setattr(columns, "_measure", lambda p, *rest: (sizes.append(len(p)), measure(p, *rest)))
+    rows = [(join.issue(k, 0.1 + 0.0005 * k, 0.0, w=1.0 + k % 2), k % 7 == 0) for k in range(1500)]
+    for begin in range(0, 1500, 50):
+        some = rows[begin : begin + 50]
+        for one, y in some:
+            alone.take(one, y)
+        if begin == 600:
+            columns.take(*some[0])  # between columns
+            some = some[1:]
+        given = np.array([(one.p, one.score, float(y), one.w, one.t) for one, y in some])
+        columns.take_many(*np.ascontiguousarray(given.T))
+    alone.settle()
+    columns.settle()
+    assert len(sizes) < 8
+    assert alone.labels == columns.labels == 1500
+    assert alone.monitor.e_value == pytest.approx(columns.monitor.e_value, rel=1e-9)
+    assert alone.log_loss.get() == pytest.approx(columns.log_loss.get(), rel=1e-12)
+    assert alone.entropy.get() == pytest.approx(columns.entropy.get(), rel=1e-12)
+
+
 def test_the_schema_names_every_address(client):
     described = client.get("/openapi.json").json()
     assert described["openapi"].startswith("3.1")

@@ -56,7 +56,10 @@ class Quality:
         self.delays = [0] * (len(DELAYS) + 1)  #: positive outcomes by delay, each up to one of `DELAYS`
         self.delay = 0.0  #: the sum of the delays
         self._most = max_segments
+        # Of what was taken and is to be added, one of both is empty.
         self._new: list[tuple[Issued, bool]] = []
+        self._rows: list[tuple[FloatArray, ...]] = []
+        self._waiting = 0  # rows of these
 
     @property
     def standing(self) -> Standing:
@@ -73,6 +76,8 @@ class Quality:
 
     def take(self, one: Issued, y: bool) -> None:
         """Add a prediction and its label."""
+        if self._rows:
+            self.settle()
         self._new.append((one, y))
         if len(self._new) >= AT_ONCE:
             self.settle()
@@ -91,6 +96,12 @@ class Quality:
 
     def settle(self) -> None:
         """Add what was taken."""
+        if self._rows:
+            p, scores, y, w = map(np.concatenate, zip(*self._rows, strict=True))
+            self._rows, self._waiting = [], 0
+            self._measure(p, scores, y > 0.0, w)
+            self.monitor.update_many(y > 0.0, p)
+            self.labels += len(p)
         new, self._new = self._new, []
         if not new:
             return
@@ -109,11 +120,12 @@ class Quality:
 
     def take_many(self, p: FloatArray, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Add predictions without keys and their labels, in columns."""
-        self.settle()
-        labels = y > 0.0
-        self._measure(p, scores, labels, w)
-        self.monitor.update_many(labels, p)
-        self.labels += len(p)
+        if self._new:
+            self.settle()
+        self._rows.append((p, scores, y, w))
+        self._waiting += len(p)
+        if self._waiting >= AT_ONCE:
+            self.settle()
 
     def _measure(self, p: FloatArray, scores: FloatArray, y: NDArray[np.bool_], w: FloatArray) -> None:
         scale = self._scale
