@@ -30,7 +30,6 @@ HOSTS = {
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
-    "msgspec": {"serving"},
     "pyspark": {"spark"},
 }
 LAZY_HOSTS = {"matplotlib", "clarabel", "onnx"}

@@ -247,6 +247,11 @@ class LabelJoin(Holding, Joining):
         return min(*ages, *waiting, *learned, math.inf, math.inf)
 
     @property
+    def newest(self) -> Id | None:
+        """The newest version of the model."""
+        return self._newest
+
+    @property
     def takes_columns(self) -> bool:
         """Whether `issue_many` and `resolve_many` take plain rows by compiled steps: by the calibrator, so far."""
         return self._curve is None and self._versions[self._newest].kernel is not None
