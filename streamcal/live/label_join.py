@@ -341,7 +341,7 @@ class LabelJoin(Holding, Journaled):
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(
-        self, id: Id, score: float, t: Time, keys: Keys | None = None, version: Id | None = None, *, w: float = 1.0
+        self, id: Id, score: float, t: Time, *, keys: Keys | None = None, version: Id | None = None, w: float = 1.0
     ) -> Issued:
         """Issue the calibrated probability of an impression.
 
@@ -449,9 +449,9 @@ class LabelJoin(Holding, Journaled):
         ids: Sequence[Id] | NDArray[Any],
         scores: ArrayLike,
         t: Times,
+        *,
         keys: Sequence[Keys | None] | None = None,
         version: Id | None = None,
-        *,
         w: ArrayLike | None = None,
     ) -> FloatArray:
         """Issue the calibrated probabilities of impressions, in order: those of a loop of `issue`, to the last bit.
@@ -508,7 +508,7 @@ class LabelJoin(Holding, Journaled):
             for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
                 time = times[k] if isinstance(times, list) else float(times[k])
                 some = None if keys is None else keys[k]
-                p[k] = self.issue(given[k], float(numbers[k]), time, some, version, w=float(weights[k])).p
+                p[k] = self.issue(given[k], float(numbers[k]), time, keys=some, version=version, w=float(weights[k])).p
                 at = k + 1
         return p
 
@@ -600,7 +600,7 @@ class LabelJoin(Holding, Journaled):
         steps.matched = 0
 
     def predict_one(
-        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+        self, score: float, t: Time | None = None, *, keys: Keys | None = None, version: Id | None = None
     ) -> float:
         """Return the probability that `issue` would give now, without learning a label; the state does not change.
 
@@ -1042,7 +1042,7 @@ class LabelJoin(Holding, Journaled):
 
     def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
         """Return the levels present; raise `InputError` also if a field that the calibrator reads has another name."""
-        if keys is not None and not isinstance(self.calibrator, Calibrator):
+        if keys is not None:
             self.calibrator.require_names(keys)
         return check_keys(keys)
 

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from river import base, compose
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.live.keyed import Entrant
 from streamcal.parameters.types import Time
 
 #: A base of the wrappers. To Python a `Pipeline` is an instance of what its last step is; type checkers do not see it.
@@ -63,9 +63,9 @@ def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, 
     return {name: value for name, value in given.items() if name in names}
 
 
-def fresh(calibrator: str | Calibrator) -> Calibrator:
+def fresh(calibrator: str | Entrant, kind: Any = Entrant) -> Any:
     """Return a clone, or a new calibrator of this name; `InputError` for anything but a calibrator or its name."""
-    return chosen(calibrator, Calibrator, REGISTRY).clone()
+    return chosen(calibrator, kind, REGISTRY).clone()
 
 
 class ShowsCalibrator:

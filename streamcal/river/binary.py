@@ -15,7 +15,7 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
 from streamcal.learners.pending import Pending, pending_of, settle
-from streamcal.live.keyed import Keyed
+from streamcal.live.keyed import Entrant
 from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
@@ -104,14 +104,14 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     def __init__(
         self,
         classifier: Classifier,
-        calibrator: str | Calibrator | Keyed | None = None,
+        calibrator: str | Entrant | None = None,
         keys: Sequence[str] | None = None,
     ) -> None:
         self._wrap(classifier)
         given: Any = DEFAULT_METHOD if calibrator is None else calibrator
-        self.calibrator = given.clone() if isinstance(given, Keyed) else fresh(given)
+        self.calibrator = fresh(given)
         self.keys = keys
-        fields = given.fields if isinstance(given, Keyed) else ()
+        fields = self.calibrator.fields
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):
             raise InputError(f"keys={keys!r} are not fields of the calibrator, which has {list(fields)}")
 
@@ -127,10 +127,8 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if score is None:
             check_label(y)
             check_weight(w)
-        elif isinstance(self.calibrator, Keyed):
-            self.calibrator.learn_one(score, x, y, w, t)
         else:
-            self.calibrator._learn_at_once(score, y, w, t)
+            self.calibrator._learn_at_once(score, x, y, w, t)
         self.classifier.learn_one(features, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
@@ -141,9 +139,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         score = score_of(self.classifier, self._seen(x), **kwargs)
         if score is None:
             return both(NO_SCORE)
-        if isinstance(self.calibrator, Keyed):
-            return both(self.calibrator.predict_one(score, x, t))
-        return both(self.calibrator.predict_one(score, t))
+        return both(self.calibrator.predict_one(score, t, keys=self.calibrator._own_keys(x)))
 
     def issue(self, x: dict[Any, Any], t: Time | None = None, *, w: float = 1.0) -> Pending:
         """Predict an observation whose label comes later; `settle` learns the label.
@@ -234,19 +230,15 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
             if w is not None and takes_in_batches(self.classifier, "w"):
                 kwargs["w"] = column_like(X, w, weights)
             self.classifier.learn_many(features, column_like(X, y, labels > 0.0), **kwargs)
-        if scores is not None and isinstance(self.calibrator, Keyed):
-            self.calibrator.learn_many(scores, self._levels(X), y, w, t)
-        elif scores is not None:
-            self.calibrator._learn_many_at_once(scores, y, w, t)
+        if scores is not None:
+            self.calibrator._learn_many_at_once(scores, self._levels(X), y, w, t)
 
     def _checked_many(self, X: Any, scores: FloatArray | None, y: Any, w: Any, t: Any) -> tuple[FloatArray, FloatArray]:
         """Return labels and weights of a batch; `InputError` for anything that the calibrator will not learn."""
         if scores is None:
             return check_batch(np.full(len(X), NO_SCORE), y, w)[1:]
-        calibrator = self.calibrator
-        if isinstance(calibrator, Keyed):
-            calibrator._checked_many(scores, self._levels(X), y, w)
-            calibrator = calibrator.overall
+        self.calibrator.require_columns(self._levels(X), len(scores))
+        calibrator = self.calibrator.overall
         _, labels, weights, times, _ = calibrator._checked_many(scores, y, w, t)
         calibrator._require_times(times[weights > 0.0])
         return labels, weights
@@ -260,9 +252,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         scores = scores_of(self.classifier, self._columns_seen(X), **kwargs)
         if scores is None:
             return frame_like(X, np.full(len(X), NO_SCORE))
-        if isinstance(self.calibrator, Keyed):
-            return frame_like(X, self.calibrator.predict_many(scores, self._levels(X), t))
-        return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t)))
+        return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t, keys=self._levels(X))))
 
     def predict_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
         """Predict True or False for each of n rows, as `predict_one`: a column of the kind of X, as of time `t`."""
@@ -272,9 +262,11 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         """Return the columns that the base reads."""
         return without(X, self.keys) if self.keys else X
 
-    def _levels(self, X: Any) -> dict[Any, Any]:
-        """Return the columns that the fields of the calibrator read."""
+    def _levels(self, X: Any) -> dict[Any, Any] | None:
+        """Return the columns that the fields of the calibrator read; None where it has none."""
         there = names_of(X)
+        if not self.calibrator.fields:
+            return None
         return {name: column_of(X, name) for name in self.calibrator.fields if name in there}
 
     def _seen(self, x: dict[Any, Any]) -> dict[Any, Any]:

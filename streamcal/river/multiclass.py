@@ -73,7 +73,7 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
         """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         scores = probabilities_of(self.classifier, x)
         if any(scores.values()):
-            self.calibrator._learn_at_once(scores, y, w, t)
+            self.calibrator._learn_at_once(scores, None, y, w, t)
         else:
             check_class(y)
             check_weight(w)
