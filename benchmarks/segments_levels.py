@@ -40,7 +40,7 @@ def run(rows: int, store: str | None) -> tuple[list[float], float, Segmented]:
         scores = rng.uniform(0.01, 0.1, len(users))
         y = rng.random(len(users)) < scores
         start = time.process_time()
-        cal.predict_learn_many(scores, {"user": users}, y)
+        cal.predict_learn_many(scores, y, keys={"user": users})
         spent += time.process_time() - start
         memory.append(resident())
     return memory, 1e6 * spent / rows, cal

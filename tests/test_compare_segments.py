@@ -59,7 +59,7 @@ def test_late_labels_are_learned_as_issued():
     cal, waiting, said = Segmented("ops", ["campaign"]), [], []
     for score, y, level in zip(DATA["score"], DATA["click"], DATA["campaign"], strict=True):
         keys = {"campaign": level}
-        said.append(cal.predict_one(score, keys))
+        said.append(cal.predict_one(score, keys=keys))
         waiting.append((cal.issue(score, keys=keys), y))
         if len(waiting) > 30:
             cal.settle(*waiting.pop(0))

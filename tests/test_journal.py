@@ -611,7 +611,7 @@ def test_lower_limits_forget_at_once_and_any_are_resumed_from(path, calibrator, 
             assert join.to_bytes() == whole.to_bytes()
             for k in range(begin, end):
                 for one in (join, whole):
-                    one.issue(k, k % 10 / 10.0, k / 2.0, {"campaign": k % 3})
+                    one.issue(k, k % 10 / 10.0, k / 2.0, keys={"campaign": k % 3})
                     one.resolve(k if k % 2 else f"unknown {k}", k % 4 == 1, k / 2.0)
             if begin == stops[0]:
                 join.snapshot()
@@ -626,7 +626,7 @@ def test_what_is_no_event_of_a_join_is_noticed(event):
 
 def test_an_event_takes_few_bytes():
     one = LabelJoin(OnlinePlatt(), 10.0).issue(
-        "0123456789abcdef" * 2, 0.1, 1.7e9, {"campaign": "c1234", "placement": 7}
+        "0123456789abcdef" * 2, 0.1, 1.7e9, keys={"campaign": "c1234", "placement": 7}
     )
     assert len(packed.issued(one)) <= 150
     assert len(packed.resolved(one.id, True, 1.7e9)) <= 50
@@ -746,7 +746,7 @@ def test_keys_of_files_that_are_not_utf8_are_resumed(path):
     """Such files are read with lone surrogates in the place of their bytes."""
     with Journal(path) as journal:
         join = LabelJoin(OnlinePlatt(), horizon=60.0, journal=journal)
-        join.issue("a", 0.1, 1.0, {"campaign": "caf\udce9"})
+        join.issue("a", 0.1, 1.0, keys={"campaign": "caf\udce9"})
         state = join.state_dict()
     with Journal(path) as journal:
         assert LabelJoin(OnlinePlatt(), horizon=60.0, journal=journal).state_dict() == state
