@@ -164,7 +164,7 @@ def test_a_method_that_fails_is_left_out_and_the_others_go_on(monkeypatch):
 class FailingAtTheEnd(OnlinePlatt):
     """A method whose last solve fails."""
 
-    def predict_many(self, scores, t=None):
+    def predict_many(self, scores, t=None, *, keys=None):
         raise SolverError("the solver failed")
 
 
