@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,16 +44,17 @@ class SequentialCalibrator(Calibrator):
     def learn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> None:
-        kernel = self._kernel
-        if keys is not None or kernel is None or not kernel.learn_fast(score, y, w):
+        if self._kernel is None or keys is not None or not self._kernel.learn_fast(score, y, w):
             super().learn_one(score, y, w, t, keys=keys)
 
     def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
-        if keys is not None:
+        if keys is None and self._kernel is not None:
+            p: float = self._kernel.predict_fast(score)
+            if p == p:
+                return p
+        elif keys is not None:
             self._refuse(keys)
-        kernel = self._kernel
-        p: float = math.nan if kernel is None else kernel.predict_fast(score)
-        return p if p == p else self._predict(self.scale.coordinate(check_score(score)))
+        return self._predict(self.scale.coordinate(check_score(score)))
 
     def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         return self.map().at_many(self.scale.coordinates(check_scores(scores)))
