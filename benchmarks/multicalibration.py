@@ -368,7 +368,7 @@ def resident():
     with open("/proc/self/statm") as file:
         return os.sysconf("SC_PAGE_SIZE") * int(file.read().split()[1])
 cal = Multicalibrated("identity", ["user"], bins=0, max_levels=number)
-cal.learn_many([0.1] * 10, {"user": [0] * 10}, [0] * 10)
+cal.learn_many([0.1] * 10, [0] * 10, keys={"user": [0] * 10})
 before = resident()
 for start in range(0, number, 10_000):
     levels = [f"user{k}" if text else k for k in range(start, min(start + 10_000, number))]

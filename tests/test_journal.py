@@ -677,7 +677,7 @@ join = LabelJoin(Shadow(OnlinePlatt(), {"ops": TrackingOPS()}), 60.0, journal=jo
 stored = Segmented("identity", ["user"], max_levels=2, store=folder / "levels")
 for k in range(50):
     join.issue(k, 0.2, float(k))
-    stored.learn_one(0.2, {"user": k}, True)
+    stored.learn_one(0.2, True, keys={"user": k})
 stored.to_bytes()
 join.acknowledge()
 parts = journal.write_parts(journal.n)
@@ -691,7 +691,7 @@ with locked(folder / "state.json"):
             lambda: journal.snapshot(b"x"), lambda: list(journal.events()), lambda: journal.backup(folder / "copy"),
             lambda: parts.add(b"x"), parts.finish, lambda: LabelJoin("platt", 60.0, journal=journal),
             lambda: pickle.dumps(join), lambda: pickle.dumps(journal),
-            lambda: [stored.learn_one(0.2, {"user": 99}, True), stored.to_bytes()],
+            lambda: [stored.learn_one(0.2, True, keys={"user": 99}), stored.to_bytes()],
         ):
             try:
                 print("done", act())
@@ -704,7 +704,7 @@ with locked(folder / "state.json"):
     print((folder / "state.json.lock").exists())
 for k in range(50, 100):
     join.issue(k, 0.2, float(k))
-    stored.learn_one(0.2, {"user": k}, True)
+    stored.learn_one(0.2, True, keys={"user": k})
 join.acknowledge()
 (folder / "stored").write_bytes(stored.to_bytes())
 os.kill(os.getpid(), signal.SIGKILL)

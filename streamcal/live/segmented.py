@@ -467,7 +467,7 @@ class Segmented(Keyed):
         Examples
         --------
         >>> cal = Segmented("identity", by=["device"])
-        >>> cal.learn_many([0.5] * 40, {"device": ["a", "a", "b", "a"] * 10}, [1, 1, 0, 0] * 10)
+        >>> cal.learn_many([0.5] * 40, [1, 1, 0, 0] * 10, keys={"device": ["a", "a", "b", "a"] * 10})
         >>> [(one.level, one.n) for one in cal.effects("device")]
         [('a', 30.0), ('b', 10.0)]
         """
@@ -503,7 +503,7 @@ class Segmented(Keyed):
         Examples
         --------
         >>> cal = Segmented("identity", by=["device", "page"], pairs=True)
-        >>> cal.learn_many([0.5] * 400, {"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200}, [1, 0, 0, 1] * 100)
+        >>> cal.learn_many([0.5] * 400, [1, 0, 0, 1] * 100, keys={"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200})
         >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pairs_found()]
         [(('device', 'page'), True, True)]
         """
