@@ -354,7 +354,7 @@ def by_size(rows: int) -> str:
         levels = {name: [f"l{k}" for k in range(each)] for name in "abcd"}
         cal.learn_many(np.full(each, 0.1), np.zeros(each), keys=levels)
         keys = {name: [known[k] for k in rng.integers(each, size=rows).tolist()] for name, known in levels.items()}
-        lines.append(f"| {number:,} | {1e6 * seconds(partial(cal.learn_many, z, keys, y)) / rows:.2f} |")
+        lines.append(f"| {number:,} | {1e6 * seconds(partial(cal.learn_many, z, y, keys=keys)) / rows:.2f} |")
     return "\n".join(lines)
 
 
@@ -372,7 +372,7 @@ cal.learn_many([0.1] * 10, [0] * 10, keys={"user": [0] * 10})
 before = resident()
 for start in range(0, number, 10_000):
     levels = [f"user{k}" if text else k for k in range(start, min(start + 10_000, number))]
-    cal.learn_many(np.full(len(levels), 0.1), {"user": levels}, np.zeros(len(levels)))
+    cal.learn_many(np.full(len(levels), 0.1), np.zeros(len(levels)), keys={"user": levels})
 print(resident() - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 

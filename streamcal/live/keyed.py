@@ -231,11 +231,9 @@ class Keyed(Learner):
         `record` is None for a label of an observation that was not issued.
         """
 
+    @abstractmethod
     def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
-        if self.overall._judged:
-            self._learn_keyed(x, keys, y, self._issue_keyed(x, keys, t, w)[1], w, t)
-        else:
-            self.learn_one(x, y, w, t, keys=keys)
+        """Do `learn_one` for a label of the prediction of now, as `Learner._learn_at_once` does."""
 
     def _learn_many_at_once(
         self, scores: ArrayLike, keys: Any, y: ArrayLike, w: ArrayLike | None, t: Times | None

@@ -315,6 +315,13 @@ class Multicalibrated(Keyed):
         if w > 0.0:
             self._accounts.learn(z, levels, y, self._weight_scale.relative(w))
 
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
+        levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
+        z = self.inner._predict_to_learn(x, keys, t)
+        self.inner._learn_at_once(x, keys, y, w, t)
+        if weight > 0.0:
+            self._accounts.learn(z, levels, label, self._weight_scale.relative(weight))
+
     def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
         inner, levels = self.inner, self._levels(keys)
         if self._shares:

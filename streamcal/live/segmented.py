@@ -270,11 +270,22 @@ class Segmented(Keyed):
     def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
         return self._corrected(self.overall._predict_to_learn(score, None, t), score, self._levels(keys))
 
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
+        levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
+        self._require_store(levels)
+        p = self.overall._predict_to_learn(x, None, t)
+        self.overall._learn_at_once(x, None, y, w, t)
+        self._correct_from(p, x, levels, label, weight)
+
     def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
         """Learn a checked observation of which the calibrator predicts p."""
         if self._level_rows is not None:
             self._require_store(levels)
         self.overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
+        self._correct_from(p, score, levels, y, w)
+
+    def _correct_from(self, p: float, score: float, levels: list[Any], y: float, w: float) -> None:
+        """Learn the corrections of a prediction p of the calibrator, which has learned the label."""
         if w > 0.0:
             at = score if self._plain else self._as_probability(score)
             self._corrections.learn(p, at, levels, y, self._weight_scale.relative(w))
