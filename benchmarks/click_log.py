@@ -200,7 +200,7 @@ def by_campaign(cal: Any) -> Method:
     """Return a method that does the same, by campaign."""
     segmented = Segmented(cal, ["campaign"])
     return lambda block, w: segmented.predict_learn_many(
-        block.score, {"campaign": block.campaign.tolist()}, block.click, w
+        block.score, block.click, w, keys={"campaign": block.campaign.tolist()}
     )
 
 

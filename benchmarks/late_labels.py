@@ -332,7 +332,7 @@ def soak(events: int) -> None:
                 when, id = heappop(coming)
                 join.resolve(id, True, when)
                 done += 1
-            total += join.issue(number, score, now, {"campaign": campaign}).p
+            total += join.issue(number, score, now, keys={"campaign": campaign}).p
             clicks += delay <= HORIZON
             if delay < 2 * HORIZON:
                 heappush(coming, (now + delay, number))

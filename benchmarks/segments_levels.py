@@ -35,7 +35,7 @@ def run(rows: int, store: str | None) -> tuple[list[float], float, Segmented]:
         scores = rng.uniform(0.01, 0.1, len(users))
         y = rng.random(len(users)) < scores
         start = time.process_time()
-        cal.predict_learn_many(scores, {"user": users}, y)
+        cal.predict_learn_many(scores, y, keys={"user": users})
         spent += time.process_time() - start
         memory.append(resident() / 1e6)
     return memory, 1e6 * spent / rows, cal

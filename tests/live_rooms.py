@@ -59,6 +59,10 @@ class Live(Room):
         return [[score_of(rng), keys_of(rng)] for _ in range(8)] + [[0.5, {}], [0.3, {"campaign": "new", "place": 7}]]
 
 
+def one_row(call: Any, score: float, keys: Any, y: bool, w: float) -> None:
+    call(score, y, w, keys=keys)
+
+
 class Segments(Live):
     def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
         verb = str(rng.choice(["learn", "issued", "many", "merge", "unlearn"], p=[0.5, 0.25, 0.1, 0.05, 0.1]))
@@ -73,7 +77,7 @@ class Segments(Live):
         if verb == "issued":
             score, keys, y, w = first
             issued = cal.issue(score, keys=keys)
-            cal.learn_one(*others[0])
+            one_row(cal.learn_one, *others[0])
             cal.settle(issued, y, w=w)
         elif verb == "many" or (verb == "merge" and not cal.merges):
             self.learn_rows(cal, [first, *others])
@@ -83,16 +87,16 @@ class Segments(Live):
             cal.merge(other)
         elif verb == "learn" or cal.unlearns:
             if verb == "unlearn":
-                cal.learn_one(*first)
-            (cal.learn_one if verb == "learn" else cal.unlearn_one)(*first)
+                one_row(cal.learn_one, *first)
+            one_row(cal.learn_one if verb == "learn" else cal.unlearn_one, *first)
 
     def learn_rows(self, cal: Any, rows: list[Any]) -> None:
         scores, keys, y, w = zip(*rows, strict=True)
         columns = {name: [one.get(name) for one in keys] for name in ("campaign", "device", "place")}
-        cal.predict_learn_many(scores, columns, y, w)
+        cal.predict_learn_many(scores, y, w, keys=columns)
 
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
+        found = {"one": [cal.predict_one(score, keys=keys) for score, keys in probes]}
         effects = [one for field in cal.by for one in cal.effects(field)]
         pairs = [[one.share, min(one.variance / RICHEST, 1.0)] for one in cal.pairs_found()]
         found["mean"] = [[one.mean, one.sd, one.n] for one in effects]
@@ -110,11 +114,11 @@ class Groups(Segments):
             return
         score, keys, y, w = first
         issued = cal.issue(score, keys=keys, w=w)
-        cal.learn_one(*others[0])
+        one_row(cal.learn_one, *others[0])
         cal.settle(issued, None if others[1][2] else y)
 
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
+        found = {"one": [cal.predict_one(score, keys=keys) for score, keys in probes]}
         groups = [[one.evidence, one.gap, one.variance, one.z] for one in cal.worst(1000)]
         return found | {"mean": [*groups, [*cal.certificate(), 0.0]]}
 
@@ -138,10 +142,10 @@ class Joins(Live):
             join.resolve(given[0], given[1], clock + given[2])
         else:
             id, score, after, keys, version, w = given
-            join.issue(id, score, clock + after, keys, version, w=w)
+            join.issue(id, score, clock + after, keys=keys, version=version, w=w)
 
     def answers(self, join: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [join.predict_one(score, None, keys) for score, keys in probes]}
+        found = {"one": [join.predict_one(score, None, keys=keys) for score, keys in probes]}
         found["mean"] = [list(map(float, join.tally().values()))]
         if join.spans.early is not None:
             found["share"] = [join.early_share()[0]]

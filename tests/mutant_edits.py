@@ -774,7 +774,7 @@ MUTANTS = [
     Mutant(
         "late-level-steps-as-issued",
         "live/segmented.py",
-        "        now = self.overall._predict_to_learn(score, t)\n",
+        "        now = self.overall._predict_to_learn(score, None, t)\n",
         "        now = p\n",
         "calibrator and level both correct the same error",
         "test_segmented_late",

@@ -347,7 +347,7 @@ def test_members_of_an_enum_are_their_values():
     for learned in (classes, fusion, VennAbers(Word.LOG_MINIMAX)):
         assert type(learned).from_bytes(learned.to_bytes()).state_dict() == learned.state_dict()
     segmented, join = Segmented("online-platt", ["site"]), LabelJoin("platt", 5.0)
-    segmented.learn_one(0.5, {"site": Word.A}, True)
-    assert segmented.predict_one(0.5, {"site": Word.A}) == segmented.predict_one(0.5, {"site": "a"}) > 0.5
+    segmented.learn_one(0.5, True, keys={"site": Word.A})
+    assert segmented.predict_one(0.5, keys={"site": Word.A}) == segmented.predict_one(0.5, keys={"site": "a"}) > 0.5
     join.issue(Word.A, 0.5, 0.0)
     assert join.resolve("a", True, 1.0)

@@ -76,8 +76,8 @@ def both(plain, join, events, keys=lambda k: None):
             plain.resolve(k, True, t)
             join.resolve(tokens[k], True, t)
         else:
-            p.append(plain.issue(k, score, t, keys(k)).p)
-            one = join.issue(score, t, keys(k))
+            p.append(plain.issue(k, score, t, keys=keys(k)).p)
+            one = join.issue(score, t, keys=keys(k))
             q.append(one.p)
             tokens[k] = one.token
     for one in (plain, join):
@@ -405,8 +405,10 @@ def test_columns_are_a_loop(make, room, seed):
         keys = None if make is not Auto and rng.random() < 0.2 else {"c": levels}
         version = None if seed == 0 else f"v{int(clock // 50)}"
         rows = zip(scores.tolist(), t.tolist(), levels, w.tolist(), strict=True)
-        looped = [one.issue(s, at, None if keys is None else {"c": c}, version, w=x) for s, at, c, x in rows]
-        answers = other.issue_many(scores, t, keys, version, w=w)
+        looped = [
+            one.issue(s, at, keys=None if keys is None else {"c": c}, version=version, w=x) for s, at, c, x in rows
+        ]
+        answers = other.issue_many(scores, t, keys=keys, version=version, w=w)
         assert answers.p == pytest.approx([answer.p for answer in looped], rel=1e-9)
         assert answers.tokens.astype(str).tolist() == [answer.token for answer in looped]
         tokens += [answer.token for answer in looped]
@@ -489,7 +491,7 @@ def test_groups_are_numbered_again_when_they_are_gone():
     assert groups.add(Group(None, None, 1.0)) == 0
     join = counted(Segmented(OnlinePlatt(), by=["c"]))
     for k in range(400):
-        join.issue(0.3, float(k), {"c": f"level {k}", "other": k})
+        join.issue(0.3, float(k), keys={"c": f"level {k}", "other": k})
     assert len(join._groups.state()[0]) <= 2 * HORIZON + 3
 
 
@@ -658,7 +660,7 @@ def test_a_state_goes_on_to_the_last_bit(make):
     rng, join, tokens = random.Random(2), counted(make(), early=8.0, click_bits=64), []
     for k in range(700):
         t = k / 5.0
-        tokens.append(join.issue(rng.random(), t, {"c": k % 3}).token)
+        tokens.append(join.issue(rng.random(), t, keys={"c": k % 3}).token)
         join.resolve(rng.choice(tokens), True, t)
         if k % 90 == 0:
             state = state_of(join)
@@ -670,7 +672,7 @@ def test_a_state_goes_on_to_the_last_bit(make):
             join = loaded
     whole, other, tokens = counted(make(), early=8.0, click_bits=64), random.Random(2), []
     for k in range(700):
-        tokens.append(whole.issue(other.random(), k / 5.0, {"c": k % 3}).token)
+        tokens.append(whole.issue(other.random(), k / 5.0, keys={"c": k % 3}).token)
         whole.resolve(other.choice(tokens), True, k / 5.0)
     assert state_of(whole) == state_of(join)
 
@@ -679,7 +681,7 @@ def test_a_state_goes_on_to_the_last_bit(make):
 def test_a_state_of_many_predictions_at_once_is_read(make):
     join = LabelJoin(make(), 3600.0, pending="counts")
     scores, keys = np.linspace(0.01, 0.9, 200), {"c": [0, 1] * 100}
-    join.issue_many(scores, np.arange(200.0), keys)
+    join.issue_many(scores, np.arange(200.0), keys=keys)
     loaded = CountedJoin.from_bytes(join.to_bytes())
     assert state_of(loaded) == state_of(join)
     for each in (join, loaded):

@@ -48,10 +48,10 @@ def issued(join: LabelJoin, given: dict[str, Any], rows: range, keys: list[Any] 
         try:
             if many:
                 levels = None if keys is None else keys[some]
-                found += join.issue_many(ids[some], scores[some], t[some], levels, w=w[some]).tolist()
+                found += join.issue_many(ids[some], scores[some], t[some], keys=levels, w=w[some]).tolist()
             else:
                 level = None if keys is None else keys[at]
-                one = join.issue(ids[at], float(scores[at]), float(t[at]), level, w=float(w[at]))
+                one = join.issue(ids[at], float(scores[at]), float(t[at]), keys=level, w=float(w[at]))
                 found.append(one.p)
         except InputError as error:
             found.append(str(error))

@@ -24,7 +24,7 @@ from streamcal.live.joining import HIGHEST, Joining, Span, Takers, checked_spans
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.shadow import Shadow
-from streamcal.live.versions import VersionLearner, overall_of
+from streamcal.live.versions import VersionLearner
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_scores, check_times_of_one_kind, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time, Times
@@ -271,9 +271,9 @@ class CountedJoin(Joining):
         self,
         score: float,
         t: Time,
+        *,
         keys: Keys | None = None,
         version: Id | None = None,
-        *,
         w: float = 1.0,
         id: Id | None = None,
     ) -> Answer:
@@ -412,9 +412,9 @@ class CountedJoin(Joining):
         self,
         scores: ArrayLike,
         t: Time | Times,
+        *,
         keys: Mapping[str, Any] | None = None,
         version: Id | None = None,
-        *,
         w: ArrayLike | None = None,
     ) -> Answers:
         """Issue the probabilities of impressions in columns: a loop of `issue`.
@@ -542,13 +542,11 @@ class CountedJoin(Joining):
             each = [0] * len(scores) if of is None else of.tolist()
             rows = zip(given.tolist(), each, t.tolist(), strict=True)
             p = np.array([learner.predict(score, groups[group].keys, time) for score, group, time in rows])
-        elif learner._keyed:
+        else:
             levels = [one.keys or {} for one in groups]
             each = [0] * len(scores) if of is None else of.tolist()
             columns = {name: [levels[one].get(name) for one in each] for name in calibrator.fields}
-            p = np.asarray(calibrator.predict_many(given, columns))
-        else:
-            p = np.asarray(calibrator.predict_many(given))
+            p = np.asarray(calibrator.predict_many(given, keys=calibrator._own_keys(columns)))
         if self._factor == 1.0:
             return p
         return np.maximum(p, np.minimum(p / self._factor, np.maximum(HIGHEST, scores)))
@@ -976,13 +974,13 @@ def countable(calibrator: Any) -> Any:
         )
     if isinstance(getattr(calibrator, "_level_rows", None), LevelRows):
         raise InputError(f"{type(calibrator).__name__} has levels in a store; give it to a LabelJoin")
-    overall_of(calibrator).scale.require_bounds("counting by cells of the score")
+    calibrator.overall.scale.require_bounds("counting by cells of the score")
     return calibrator
 
 
 def _cells_of(calibrator: Any) -> int:
     """Return the cells of a method on a grid, if they are few; else the default."""
-    own = getattr(overall_of(calibrator), "resolution", None)
+    own = getattr(calibrator.overall, "resolution", None)
     return own if isinstance(own, int) and own <= MANY_CELLS else FEW_CELLS
 
 

@@ -163,7 +163,7 @@ class Joining(WithState):
         self._report_delay += (max(self._clock - t, 0.0) - self._report_delay) / min(self._reports, CLICKS)
 
     def predict_one(
-        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+        self, score: float, t: Time | None = None, *, keys: Keys | None = None, version: Id | None = None
     ) -> float:
         """Return the probability that `issue` would give now, without learning a label; the state does not change.
 
@@ -267,7 +267,7 @@ class Joining(WithState):
 
     def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
         """Return the levels present; raise `InputError` also if a field that the calibrator reads has another name."""
-        if keys is not None and not isinstance(self.calibrator, Calibrator):
+        if keys is not None:
             self.calibrator.require_names(keys)
         return check_keys(keys)
 

@@ -279,7 +279,7 @@ class LabelJoin(Holding, Joining):
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(
-        self, id: Id, score: float, t: Time, keys: Keys | None = None, version: Id | None = None, *, w: float = 1.0
+        self, id: Id, score: float, t: Time, *, keys: Keys | None = None, version: Id | None = None, w: float = 1.0
     ) -> Issued:
         """Issue the calibrated probability of an impression.
 
@@ -383,9 +383,9 @@ class LabelJoin(Holding, Joining):
         ids: Sequence[Id] | NDArray[Any],
         scores: ArrayLike,
         t: Times,
+        *,
         keys: Sequence[Keys | None] | None = None,
         version: Id | None = None,
-        *,
         w: ArrayLike | None = None,
     ) -> FloatArray:
         """Issue the calibrated probabilities of impressions, in order: those of a loop of `issue`, to the last bit.
@@ -446,7 +446,7 @@ class LabelJoin(Holding, Joining):
             for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
                 time = times[k] if isinstance(times, list) else float(times[k])
                 some = None if keys is None else keys[k]
-                p[k] = self.issue(given[k], float(numbers[k]), time, some, version, w=float(weights[k])).p
+                p[k] = self.issue(given[k], float(numbers[k]), time, keys=some, version=version, w=float(weights[k])).p
                 at = k + 1
         return p
 
