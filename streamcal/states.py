@@ -78,6 +78,11 @@ class Rows:
         return np.stack([column.array() if isinstance(column, Rows) else column for column in self.columns], axis=1)
 
 
+def in_columns(rows: Sequence[Sequence[Any]]) -> Rows | list[Any]:
+    """Return rows of equal lengths as `Rows`, which take fewer bytes and are read faster."""
+    return Rows([np.array(column) for column in zip(*rows, strict=True)]) if rows else []
+
+
 def as_list(value: Any) -> Any:
     """Return the list that an array or `Rows` represents; any other value as it is."""
     return value.tolist() if isinstance(value, (np.ndarray, Rows)) else value

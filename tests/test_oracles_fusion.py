@@ -17,6 +17,7 @@ from streamcal.fusion.mrmic import MRMIC
 from streamcal.fusion.partial_order_venn_abers import PartialOrderVennAbers
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic
 from streamcal.solvers.partial_order import PartialOrder
+from streamcal.states import plain
 from streamcal.statistics.grid import Grid
 from streamcal.statistics.vector_table import VectorTable, vector_table
 
@@ -187,7 +188,7 @@ def test_the_table_of_tuples_is_a_dictionary(resolution):
     assert found[2].tolist() == [held[key, "p"] for key in expected]
     assert table.count == 150
     again = table.empty()
-    again.restore(json.loads(json.dumps(table.state())))
+    again.restore(json.loads(json.dumps(plain(table.state()))))
     again.merge(table)
     assert again.columns()[1].tolist() == (2.0 * found[1]).tolist()
     with pytest.raises(RetractionError):

@@ -17,7 +17,20 @@ from streamcal.errors import RetractionError
 from streamcal.kernels.common import class_scores
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, ensure, listed, number, numbers, text, unread, whole
+from streamcal.states import (
+    HEAVIEST,
+    LIGHTEST,
+    ROUNDING,
+    Field,
+    ensure,
+    in_columns,
+    listed,
+    number,
+    numbers,
+    text,
+    unread,
+    whole,
+)
 from streamcal.statistics.base import Statistic, agree
 from streamcal.statistics.held import holds
 
@@ -240,11 +253,11 @@ class ClassTable(Statistic):
         }
 
     def _tables(self) -> list[list[Any]]:
-        """Return a table for each set of labels, so that bytes hold its columns."""
+        """Return a table for each set of labels."""
         sets: dict[tuple[Any, Any], list[list[Any]]] = {}
         for (texts, named, place), row in self._rows.items():
             sets.setdefault((texts, named), []).append([*place, *row])
-        return [[list(texts), list(named), table] for (texts, named), table in sets.items()]
+        return [[list(texts), list(named), in_columns(table)] for (texts, named), table in sets.items()]
 
     def _load(self, rows: list[list[Any]], peak: float, depth: int | None) -> None:
         ensure(depth is None or self.limit is not None, "there are cells where there is no limit")

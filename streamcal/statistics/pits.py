@@ -13,7 +13,19 @@ from streamcal.kernels.tree.hull_tree import LIGHTEST
 from streamcal.kernels.tree.rank_tree import RankTree
 from streamcal.parameters.scales import Interval, Probability
 from streamcal.parameters.types import FloatArray
-from streamcal.states import HEAVIEST, MOST, ROUNDING, Field, ensure, number, numbers, read_fields, whole, write_fields
+from streamcal.states import (
+    HEAVIEST,
+    MOST,
+    ROUNDING,
+    Field,
+    ensure,
+    in_columns,
+    number,
+    numbers,
+    read_fields,
+    whole,
+    write_fields,
+)
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held
 from streamcal.statistics.score_tree import ScoreTree
@@ -283,7 +295,7 @@ class PITs(Statistic):
 
     def fields(self) -> dict[str, Field]:
         spread = {
-            "rows": Field(numbers(None, 4), lambda: [[x, y, *row] for (x, y), row in self._intervals.items()]),
+            "rows": Field(numbers(None, 4), lambda: in_columns([[*x, *row] for x, row in self._intervals.items()])),
             "cells": Field(numbers(len(self._cells), 2, least=0.0), self._cells.copy),
             "count": Field(whole(least=1), lambda: self._count),
             "weight": Field(number(0.0, HEAVIEST), lambda: self._weight),
