@@ -77,6 +77,16 @@ class Fixed(base.Classifier):
         return self.answer
 
 
+class Echo(base.Classifier):
+    """A base whose probability is a feature."""
+
+    def learn_one(self, x, y):
+        pass
+
+    def predict_proba_one(self, x):
+        return {True: x["score"]}
+
+
 def taught(model, rows=ROWS):
     for x, y in rows:
         model.learn_one(x, y)
@@ -297,10 +307,11 @@ SELF_PACED = {
 @pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
 def test_further_predictions_change_nothing_that_is_learned(make):
     """A label belongs to the prediction of its own `learn_one`, also where scores repeat and others were asked for."""
-    quiet, asked = (CalibratedClassifier(tree.HoeffdingTreeClassifier(), make()) for _ in range(2))
-    for k, (x, y) in enumerate(ROWS):
+    quiet, asked = (CalibratedClassifier(Echo(), make()) for _ in range(2))
+    rows = [({"score": (0.2, 0.5, 0.7)[k * k % 3], "ip_in_url": k % 2}, k % 4 == 0) for k in range(300)]
+    for k, (x, y) in enumerate(rows):
         quiet.learn_one(x, y)
-        for other, _ in ROWS[k : k + 3]:
+        for other, _ in rows[k + 1 : k + 4]:
             asked.predict_proba_one(other)
         asked.learn_one(x, y)
     assert asked.calibrator.state_dict() == quiet.calibrator.state_dict()

@@ -135,7 +135,7 @@ def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[
     """
     if not isinstance(keys, Mapping):
         shown = str(keys)[:60]
-        raise InputError(f"keys {shown!r} are no mapping; give fields and levels, as {{'campaign': 'c17'}}")
+        raise InputError(f"keys {shown!r} are no mapping; give fields and levels, as keys={{'campaign': 'c17'}}")
     found = [level_in(field, keys) for field in fields]
     if None in found:
         require_names(names, keys)
