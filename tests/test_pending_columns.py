@@ -14,6 +14,7 @@ from streamcal.live.issued import ConflictError, Issued
 
 METHODS: dict[str, Callable[[], Any]] = {
     "online-platt": OnlinePlatt,
+    "ops": lambda: OnlinePlatt(discount=0.999),
     "auto": Auto,
     "platt": Platt,
     "segmented": lambda: Segmented(OnlinePlatt(), ["place"]),
@@ -104,7 +105,7 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
             assert again.state_dict() == one.state_dict()
 
 
-@pytest.mark.parametrize("name", ["online-platt", "auto"])
+@pytest.mark.parametrize("name", ["online-platt", "ops", "auto"])
 def test_what_is_learned_is_told_the_same(name: str) -> None:
     """`on_learned` gets each label with its weight, in order, and sees the join as it is after the rows taken."""
     rows, told = events(6), []
@@ -122,7 +123,7 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
 def test_what_watches_is_told_the_same() -> None:
     """In columns where there is a function for them, and otherwise row by row."""
     rows = events(5)
-    for name in ("online-platt", "auto"):
+    for name in ("online-platt", "ops", "auto"):
         told: list[list[Any]] = []
         for many in (False, True):
             found: list[Any] = []

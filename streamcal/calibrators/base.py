@@ -241,7 +241,7 @@ class Calibrator(Learner):
             self._note(noted)
 
     def _column_steps(self) -> Any:
-        """Return the kernel whose steps a join takes in columns, an `OnlineNewton` or `AutoSteps`; None without one."""
+        """Return the kernel whose steps a join takes in columns, such as `AutoSteps`; None without one."""
         return None
 
     def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:

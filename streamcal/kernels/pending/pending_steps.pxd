@@ -1,6 +1,7 @@
 cimport cython
 
 from streamcal.kernels.mixture.auto_steps cimport AutoSteps
+from streamcal.kernels.mixture.line_ladder cimport LineLadder
 from streamcal.kernels.newton.online_newton cimport OnlineNewton
 from streamcal.kernels.pending.pending_table cimport Block, Names, PendingTable
 
@@ -32,6 +33,8 @@ cdef class PendingSteps:
     cdef public list labels  # predictions learned, with weight and label; None: they are not asked for
     cdef OnlineNewton _newton
     cdef AutoSteps _auto
+    cdef LineLadder _ladder
+    cdef object _record  # the form of what the ladder remembers of a prediction
 
     cdef bint _settle(self, double clock) except -1
     cdef bint _learn(self, Block block, Py_ssize_t row) except -1

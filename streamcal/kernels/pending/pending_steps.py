@@ -5,10 +5,13 @@ A row is taken as the join takes it alone. What is not plain (an id that is know
 other versions, lack of room) is left to the join: calls return how many rows they took.
 """
 
+from struct import Struct
+
 import cython
 import numpy as np
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
+from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names, PendingTable
 
@@ -30,7 +33,7 @@ class PendingSteps:
     Parameters
     ----------
     table : PendingTable
-    kernel : OnlineNewton or AutoSteps
+    kernel : OnlineNewton, LineLadder or AutoSteps
         That of the calibrator of the newest version, which has learned something.
     """
 
@@ -38,6 +41,8 @@ class PendingSteps:
         self.table = table
         self._newton = kernel if isinstance(kernel, OnlineNewton) else None
         self._auto = kernel if isinstance(kernel, AutoSteps) else None
+        self._ladder = kernel if isinstance(kernel, LineLadder) else None
+        self._record = None if self._ladder is None else Struct(f"={2 + self._ladder.size}d")
         self.learned = self.positives = self.timed_out = self.matched = self.before_issue = 0
         self.judged, self.judges = np.empty((5, JUDGED)), 0
         self.labels = None
@@ -93,6 +98,10 @@ class PendingSteps:
         if self._newton is not None:
             if not self._newton.learn_fast(float(block.score[row]), bool(y), w):
                 return False
+        elif self._ladder is not None:
+            if block.said is None or block.size != self._record.size:
+                return False
+            self._ladder.learn_issued(x, 1.0 if y else 0.0, w, self._record.unpack(block.said[row]))
         elif block.said is None or block.size != self._auto.packed:
             return False
         else:
@@ -174,7 +183,7 @@ class PendingSteps:
         score: cython.double
         outcomes: cython.bint = when.shape[0] > 0
         table: PendingTable = self.table
-        blank = None if self._auto is None else bytes(self._auto.packed)
+        said = None if self._auto is None else bytes(self._auto.packed)
         for i in range(begin, scores.shape[0]):
             score = scores[i]
             id = ids[i]
@@ -188,13 +197,17 @@ class PendingSteps:
             if table.end - table.first >= self.most:
                 return i
             self.clock = float(t[i])
-            if served:
+            if self._ladder is not None:
+                record = self._ladder.issue(x)
+                said = self._record.pack(*record)
+                p[i] = p[i] if served else record[1]
+            elif served:
                 pass
             elif self._newton is not None:
                 p[i] = self._newton.predict(x)
             else:
                 p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))
-            place = table.add(id, p[i], score, t[i], self.version, None, w[i], t[i], self.number, blank)
+            place = table.add(id, p[i], score, t[i], self.version, None, w[i], t[i], self.number, said)
             if self._auto is not None:
                 block: Block = table.block(place)
                 if block.said is None:
