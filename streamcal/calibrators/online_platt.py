@@ -111,7 +111,7 @@ class OnlinePlatt(SequentialCalibrator):
         return SigmoidMixtureMap(self.scale, np.array(weights), slopes, offsets)
 
     def _column_steps(self) -> Any:
-        return super()._column_steps() if self._ladder is None else self._ladder
+        return self._kernel
 
     def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
         self.learn_one(x, y, w, t)  # a label in time judges the present prediction

@@ -405,7 +405,8 @@ class LabelJoin(Holding, Joining):
 
         Notes
         -----
-        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` without levels.
+        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` without levels or
+        `early`. With other methods, `Segmented` and `Multicalibrated` among them, the rows are given to `issue`.
 
         Examples
         --------
