@@ -113,11 +113,14 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
         found: list[Any] = []
         join = LabelJoin(METHODS[name](), 100.0, late=0.0)
         join.on_learned = lambda one, y, found=found: found.append((one, y))
-        taken(join, rows, 700, many=many)
+        for begin in range(0, 3_000, 500):
+            issued(join, rows, range(begin, begin + 500), None, many=many)
+            for k in range(begin, begin + 500, 7):
+                join.resolve(rows["ids"][k], bool(rows["y"][k]), float(rows["t"][k]) + 1.0, w=5.0)
         told.append(found)
         assert len(found) == join.tally()["learned"] > 1_000
     assert told[0] == told[1]
-    assert any(one.w == 3.0 for one, _ in told[0])
+    assert {one.w for one, _ in told[0]} == {1.0, 3.0, 5.0}
 
 
 def test_what_watches_is_told_the_same() -> None:
