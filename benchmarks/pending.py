@@ -32,11 +32,21 @@ from benchmarks.plan import FULL, Plan
 from benchmarks.processes import MB, peak, resident
 from streamcal import Auto, OnlinePlatt
 from streamcal.app.memory import available
-from streamcal.live import LabelJoin
+from streamcal.live import LabelJoin, Multicalibrated, Segmented
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
 HORIZONS = (6, 24)
 METHODS: dict[str, Callable[[], Any]] = {"`OnlinePlatt()`": OnlinePlatt, "`Auto()`": Auto}
+#: Methods whose verbs are measured one by one and in columns, and whether their predictions have levels.
+IN_COLUMNS: dict[str, tuple[Callable[[], Any], bool]] = {
+    "`OnlinePlatt()`": (OnlinePlatt, False),
+    "`OnlinePlatt(discount=0.9995)`": (lambda: OnlinePlatt(discount=0.9995), False),
+    "`Auto()`": (Auto, False),
+    "`Segmented(OnlinePlatt(), ...)`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True),
+    "`Multicalibrated(OnlinePlatt(), ...)`": (lambda: Multicalibrated(OnlinePlatt(), ["campaign"]), True),
+}
+#: Impressions of each, and those of a batch.
+EVENTS, PIECE = 20_000, 2_000
 #: A join whose predictions are pending waits for this long.
 LONG = 1e9
 #: Impressions a batch where they wait, and the seconds between two of them.
@@ -94,6 +104,58 @@ def log_table(rows: int) -> str:
     print(LOG_HEAD, flush=True)
     for method, horizon, form in product(METHODS, HORIZONS, FORMS):
         lines.append(run_alone(log_line, form, method, horizon, rows))
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+# -- columns and loops -------------------------------------------------------------------------------------------------
+
+
+class Verbs(NamedTuple):
+    """Processor time of the verbs of a join in µs: one by one, and in columns."""
+
+    issue: float
+    issue_many: float
+    resolve: float
+    resolve_many: float
+
+
+def verbs(method: str) -> Verbs:
+    """Measure the verbs of a join on rows with levels, if its calibrator reads them; a fifth is clicked."""
+    make, levels = IN_COLUMNS[method]
+    rng = np.random.default_rng(SEED)
+    scores, t = rng.beta(1.0, 5.0, EVENTS), np.arange(float(EVENTS))
+    keys = [{"campaign": f"c{k % 50}"} for k in range(EVENTS)] if levels else None
+    clicked = np.flatnonzero(rng.random(EVENTS) < 0.2)
+    one, many, spent = LabelJoin(make(), 3600.0), LabelJoin(make(), 3600.0), np.zeros(4)
+    for begin in range(0, EVENTS, PIECE):
+        rows = slice(begin, begin + PIECE)
+        some = clicked[(clicked >= begin) & (clicked < begin + PIECE)]
+        given = list(zip(range(begin, begin + PIECE), scores[rows].tolist(), t[rows].tolist(), strict=True))
+        start = [time.process_time()]
+        for id, score, at in given:
+            one.issue(id, score, at, None if keys is None else keys[id])
+        start.append(time.process_time())
+        many.issue_many(np.arange(begin, begin + PIECE), scores[rows], t[rows], None if keys is None else keys[rows])
+        start.append(time.process_time())
+        for id in some.tolist():
+            one.resolve(id, True, id + 1.0)
+        start.append(time.process_time())
+        many.resolve_many(some, np.ones(len(some)), t[some] + 1.0)
+        start.append(time.process_time())
+        spent += np.diff(start)
+    return Verbs(*(1e6 * spent / ([EVENTS] * 2 + [len(clicked)] * 2)).tolist())
+
+
+def columns_table() -> str:
+    """Measure the verbs of each method in a process of its own, the fastest of three."""
+    lines = [
+        "| method | `issue`, µs | `issue_many`, an impression | `resolve` | `resolve_many`, an outcome |\n"
+        "|---|---:|---:|---:|---:|"
+    ]
+    for method in IN_COLUMNS:
+        best = np.min([run_alone(verbs, method) for _ in range(3)], axis=0)
+        lines.append(f"| {method} | " + " | ".join(f"{one:.1f}" for one in best) + " |")
         print(lines[-1], flush=True)
     return "\n".join(lines)
 
@@ -203,6 +265,7 @@ def run_alone(work: Callable[..., Any], *given: Any) -> Any:
 
 PARTS = {
     "log": "The click log of [long streams](long_streams.md#a-click-log)",
+    "columns": "Verbs one by one and in columns, processor time",
     "pending": "Predictions whose labels are all pending",
     "serve": "`streamcal serve` without a journal, asked at a steady pace",
 }
@@ -212,6 +275,7 @@ def tables(rows: int, pending: int, seconds: float, only: str | None = None) -> 
     """Measure every part, or one, and yield its text."""
     measured = {
         "log": lambda: log_table(rows),
+        "columns": columns_table,
         "pending": lambda: pending_table(pending),
         "serve": lambda: served_table(min(pending, SERVED), seconds),
     }

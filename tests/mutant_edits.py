@@ -643,6 +643,22 @@ MUTANTS = [
         "test_counted_join",
     ),
     Mutant(
+        "columns-tell-the-weight-of-the-impression",
+        "live/label_join.py",
+        "self.on_learned(tuple.__new__(Issued, issued)._replace(w=w), y)",
+        "self.on_learned(tuple.__new__(Issued, issued), y)",
+        "in columns, who is told of labels is told the weight of the impression, not that of the label",
+        "test_pending_columns",
+    ),
+    Mutant(
+        "spark-columns-of-known-ids",
+        "spark/joining.py",
+        "kind = OTHERS if id in seen or id in join.predictions else IMPRESSIONS",
+        "kind = OTHERS if id in seen else IMPRESSIONS",
+        "an impression that comes again in a later batch gives a row again",
+        "test_spark_stream",
+    ),
+    Mutant(
         "journal-used-after-a-fork",
         "live/inherited.py",
         "one.inherited = True",

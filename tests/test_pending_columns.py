@@ -14,6 +14,7 @@ from streamcal.live.issued import ConflictError, Issued
 
 METHODS: dict[str, Callable[[], Any]] = {
     "online-platt": OnlinePlatt,
+    "ops": lambda: OnlinePlatt(discount=0.999),
     "auto": Auto,
     "platt": Platt,
     "segmented": lambda: Segmented(OnlinePlatt(), ["place"]),
@@ -106,7 +107,7 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
             assert again.state_dict() == one.state_dict()
 
 
-@pytest.mark.parametrize("name", ["online-platt", "auto"])
+@pytest.mark.parametrize("name", ["online-platt", "ops", "auto"])
 def test_what_is_learned_is_told_the_same(name: str) -> None:
     """`on_learned` gets each label with its weight, in order, and sees the join as it is after the rows taken."""
     rows, told = events(6), []
@@ -114,17 +115,20 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
         found: list[Any] = []
         join = LabelJoin(METHODS[name](), 100.0, late=0.0)
         join.on_learned = lambda one, y, found=found: found.append((one, y))
-        taken(join, rows, 700, many=many)
+        for begin in range(0, 3_000, 500):
+            issued(join, rows, range(begin, begin + 500), None, many=many)
+            for k in range(begin, begin + 500, 7):
+                join.resolve(rows["ids"][k], bool(rows["y"][k]), float(rows["t"][k]) + 1.0, w=5.0)
         told.append(found)
         assert len(found) == join.tally()["learned"] > 1_000
     assert told[0] == told[1]
-    assert any(one.w == 3.0 for one, _ in told[0])
+    assert {one.w for one, _ in told[0]} == {1.0, 3.0, 5.0}
 
 
 def test_what_watches_is_told_the_same() -> None:
     """In columns where there is a function for them, and otherwise row by row."""
     rows = events(5)
-    for name in ("online-platt", "auto"):
+    for name in ("online-platt", "ops", "auto"):
         told: list[list[Any]] = []
         for many in (False, True):
             found: list[Any] = []

@@ -283,10 +283,7 @@ class Calibrator(Learner):
             self._note(noted)
 
     def _column_steps(self) -> Any:
-        """Return the kernel whose steps a join takes in columns, None without one.
-
-        It is an `OnlineNewton`, a `LineLadder` or `AutoSteps`.
-        """
+        """Return the kernel whose steps a join takes in columns, such as `AutoSteps`; None without one."""
         return None
 
     def _learn_many_at_once(

@@ -128,7 +128,7 @@ class OnlinePlatt(SequentialCalibrator):
             self._ladder.learn_issued(x, y, w, _record(said))
 
     def _column_steps(self) -> Any:
-        return super()._column_steps() if self._ladder is None else self._ladder
+        return self._kernel
 
     def _require_issued(self, said: Sequence[float] | None) -> None:
         if self._ladder is not None and said is not None:

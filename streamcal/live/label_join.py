@@ -418,7 +418,8 @@ class LabelJoin(Holding, Joining):
         Notes
         -----
         Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` of the newest
-        version.
+        version without `early`. With other methods, `Segmented` and `Multicalibrated` among them, the rows are given to
+        `issue`.
 
         Examples
         --------
