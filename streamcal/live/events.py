@@ -19,8 +19,8 @@ REPEATED = bytes((REPEAT,))
 #: a weight.
 INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
 
-#: Levels whose texts are remembered.
-USUAL = 4_096
+#: Rows whose levels are remembered as bytes, and the fields that they have at most.
+USUAL, FEW = 1_024, 4
 
 _ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
 _RESOLVED = struct.Struct("<BBHd")
@@ -57,7 +57,10 @@ def issued_rows(
             if one is None and version is None and w_ == 1.0:
                 found.append(pack_(ISSUE, integer, len(written), time, score, p_) + written)
             else:
-                rest = _more(version, one, w_) if one is None or w_ != 1.0 else _usual(version, tuple(one.items()))
+                if one is None or w_ != 1.0 or len(one) > FEW:
+                    rest = _more(version, one, w_)
+                else:
+                    rest = _usual(version, tuple(one.items()))
                 found.append(pack_(ISSUE, integer | MORE, len(written), time, score, p_) + written + rest)
         return found
     for id, time, score, p_ in rows:
