@@ -74,7 +74,11 @@ def issued_rows(
 
 def resolved_rows(ids: list[Id], positive: Any, t: Any) -> list[bytes]:
     """Encode outcomes without weights, as `resolved` does."""
-    return [resolved(id, y > 0, time) for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True)]
+    pack_, found = _RESOLVED.pack, []
+    for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True):
+        written, integer = (id.encode(), 0) if id.__class__ is str else (_INTEGER.pack(id), INTEGER)
+        found.append(pack_(RESOLVE, integer | POSITIVE if y > 0 else integer, len(written), time) + written)
+    return found
 
 
 def with_outcomes(written: list[bytes], ids: list[Id], positive: Any, t: Any, came: Any) -> list[bytes]:
