@@ -26,6 +26,7 @@ from unittest.mock import patch
 import numpy as np
 
 import streamcal
+from benchmarks.processes import resident
 from benchmarks.streams.catalogue import CATALOGUE, names, stream
 from benchmarks.streams.entrants import stepwise
 from benchmarks.streams.tables import Array, Flags
@@ -138,11 +139,6 @@ def generated_table(rows: int) -> str:
             cells.append(f"{raw - own:+.0f} of {raw - best:.0f}" if raw > best else f"{raw - own:+.0f} of 0")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def resident() -> int:
-    """Return the bytes of memory in use, as the operating system counts them; Linux only."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def timed(work: Callable[[], object], number: int) -> float:

@@ -18,13 +18,11 @@ import datetime
 import math
 import multiprocessing
 import os
-import re
 import textwrap
 import time
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +33,7 @@ import streamcal
 from benchmarks import report
 from benchmarks.long_streams import PAGE, log_odds, regrets
 from benchmarks.plan import Plan
+from benchmarks.processes import MB, peak
 from benchmarks.streams.tables import Array, Flags
 from streamcal import Auto, OnlinePlatt, Platt
 from streamcal.live import LabelJoin, Segmented
@@ -201,7 +200,7 @@ def by_campaign(cal: Any) -> Method:
     """Return a method that does the same, by campaign."""
     segmented = Segmented(cal, ["campaign"])
     return lambda block, w: segmented.predict_learn_many(
-        block.score, {"campaign": block.campaign.tolist()}, block.click, w
+        block.score, block.click, w, keys={"campaign": block.campaign.tolist()}
     )
 
 
@@ -268,11 +267,6 @@ class Line(NamedTuple):
         )
 
 
-def peak() -> float:
-    """Return the most megabytes that this process had in memory."""
-    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) / 1024  # type: ignore[index]
-
-
 def measure(name: str, rows: int) -> Line:
     """Run a method over the log."""
     entry, sums, log = ENTRIES[name], Sums(), Log(rows)
@@ -297,7 +291,7 @@ def measure(name: str, rows: int) -> Line:
         name,
         seen,
         1e6 * seconds / seen,
-        peak() - before,
+        (peak() - before) / MB,
         sums.regret / sums.impressions,
         1.0 + float(excess.sum() / events.sum()),
         float(np.sqrt((errors**2).mean())),

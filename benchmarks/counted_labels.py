@@ -24,6 +24,7 @@ import numpy as np
 
 import streamcal
 from benchmarks.late_labels import EARLY, HORIZON, MARKS, SEED, Array, Stream, joined, stream
+from benchmarks.processes import MB, resident
 from streamcal import Auto, Isotonic, OnlinePlatt
 from streamcal.live import CountedJoin
 
@@ -90,16 +91,9 @@ def distance_table(streams: int) -> str:
 # -- memory and cost ---------------------------------------------------------------------------------------------------
 
 
-def used() -> float:
-    """Return the megabytes that this process has in memory."""
-    found = re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found is not None
-    return int(found[1]) / 1_024
-
-
 def memory_row(name: str, make: Callable[[], Any], number: int) -> str:
     """Issue so many impressions in each of two horizons, and measure what the join takes then."""
-    rng, join, before = np.random.default_rng(SEED), CountedJoin(make(), DAY, key=KEY), used()
+    rng, join, before = np.random.default_rng(SEED), CountedJoin(make(), DAY, key=KEY), resident()
     batch, spent, clicks = min(BATCH, number // 200), 0.0, 0.0
     for start in range(0, 2 * number, batch):
         scores = 1.0 / (1.0 + np.exp(4.0 - rng.normal(0.0, 1.0, batch)))
@@ -113,7 +107,7 @@ def memory_row(name: str, make: Callable[[], Any], number: int) -> str:
         clicks += time.process_time() - begin
     tally = join.tally()
     return (
-        f"| {name} | {number:,} | {join.rows:,} | {join.nbytes / 2**20:.1f} | {used() - before:.0f} | "
+        f"| {name} | {number:,} | {join.rows:,} | {join.nbytes / 2**20:.1f} | {(resident() - before) / MB:.0f} | "
         f"{join.filter_error:.1g} | {1e6 * spent / (2 * number):.2f} | {1e6 * clicks / (0.02 * number):.1f} | "
         f"{tally['learned']:,} |"
     )

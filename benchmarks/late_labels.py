@@ -18,7 +18,6 @@ import datetime
 import math
 import os
 import re
-import resource
 import tempfile
 import time
 import tracemalloc
@@ -33,6 +32,7 @@ import numpy.typing as npt
 from river import linear_model, preprocessing
 
 import streamcal
+from benchmarks.processes import MB, peak, resident
 from streamcal import Auto, OnlinePlatt
 from streamcal.datasets import ad_click_chunks, bank
 from streamcal.live import Journal, LabelJoin
@@ -332,16 +332,18 @@ def soak(events: int) -> None:
                 when, id = heappop(coming)
                 join.resolve(id, True, when)
                 done += 1
-            total += join.issue(number, score, now, {"campaign": campaign}).p
+            total += join.issue(number, score, now, keys={"campaign": campaign}).p
             clicks += delay <= HORIZON
             if delay < 2 * HORIZON:
                 heappush(coming, (now + delay, number))
             number, done = number + 1, done + 1
             if done % (events // 10) == 0:
-                used = int(re.search(r"VmRSS:\s+(\d+)", Path("/proc/self/status").read_text())[1]) // 1024
-                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+                memory = f"{resident() // MB} MB (most {peak() // MB})"
                 held = f"{join.held:,} held, {join.waiting:,} waiting"
-                print(f"{done:,} events: {used} MB (most {peak}), {held}, ratio {total / clicks:.3f}", flush=True)
+                print(
+                    f"{done:,} events: {memory}, {held}, ratio {total / clicks:.3f}",
+                    flush=True,
+                )
         if done >= events:
             break
     print(f"{time.perf_counter() - start:.0f} s; {join.tally()}")

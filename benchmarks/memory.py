@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import gc
 import multiprocessing
-import resource
 import sys
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 from benchmarks.arrivals import Stream
 from benchmarks.plan import Plan
+from benchmarks.processes import resident
 from streamcal import Calibrator, Forever, VennAbers, Window
 
 #: What is measured: how the calibrator is filled.
@@ -70,5 +69,4 @@ def _resident() -> int:
     gc.collect()
     if sys.platform == "linux":
         ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    return resident()

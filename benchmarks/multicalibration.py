@@ -114,9 +114,9 @@ def forecasts(stream: Stream) -> dict[str, Array]:
         "raw": stream.scores,
         "OnlinePlatt": OnlinePlatt().predict_learn_many(stream.scores, stream.y),
         "Auto": auto,
-        "Segmented(Auto)": Segmented("identity", names).predict_learn_many(auto, stream.fields, stream.y),
+        "Segmented(Auto)": Segmented("identity", names).predict_learn_many(auto, stream.y, keys=stream.fields),
         "Segmented(Auto), pairs": Segmented("identity", names, pairs=True).predict_learn_many(
-            auto, stream.fields, stream.y
+            auto, stream.y, keys=stream.fields
         ),
     }
 
@@ -126,7 +126,7 @@ class Found:
 
     def __init__(self, stream: Stream, z: Array) -> None:
         cal = Multicalibrated("identity", list(stream.fields))
-        p = cal.predict_learn_many(z, stream.fields, stream.y)
+        p = cal.predict_learn_many(z, stream.y, keys=stream.fields)
         self.certificate = cal.certificate()
         self.loss = -1e4 * self.certificate.gain / len(p)
         self.late = late(stream, z) if len(p) > 4 * DELAY else 0.0
@@ -233,7 +233,7 @@ def each_rival(stream: Stream, z: Array) -> Iterator[tuple[str, Array]]:
     yield "`OnlinePlatt` alone", z
     yield (
         "`Multicalibrated`",
-        Multicalibrated("identity", list(stream.fields)).predict_learn_many(z, stream.fields, stream.y),
+        Multicalibrated("identity", list(stream.fields)).predict_learn_many(z, stream.y, keys=stream.fields),
     )
     numbers = numbered(groups(stream, z))
     for name, make in RIVALS.items():
@@ -251,10 +251,10 @@ class Held:
 
     def predict(self, z: float, groups: Groups) -> float:
         self.row = z, {"a": int(groups[1]), "b": int(groups[2])}
-        return self.cal.predict_one(*self.row)
+        return self.cal.predict_one(self.row[0], keys=self.row[1])
 
     def learn(self, y: bool) -> None:
-        self.cal.learn_one(*self.row, y)
+        self.cal.learn_one(self.row[0], y, keys=self.row[1])
 
 
 def adversaries(rows: int | None) -> str:
@@ -312,7 +312,7 @@ def cost(rows: int) -> str:
     for active in ACTIVE:
         keys = {f"f{i}": [f"l{k}" for k in rng.integers(1000, size=rows).tolist()] for i in range(active - 1)}
         keys = {name: list(map(sharing(column), column)) for name, column in keys.items()}
-        own, other, both = in_turns(makers(list(keys)), lambda cal, keys=keys: cal.predict_learn_many(z, keys, y))
+        own, other, both = in_turns(makers(list(keys)), lambda cal, keys=keys: cal.predict_learn_many(z, y, keys=keys))
         times = " | ".join(f"{1e6 * one / rows:.2f}" for one in (own, other, both, both - other))
         lines.append(f"| {active} | {times} |")
     return "\n".join(lines)
@@ -352,28 +352,26 @@ def by_size(rows: int) -> str:
         each = max(number // 4, 1)
         cal = Multicalibrated("identity", list("abcd"), bins=0, max_levels=each)
         levels = {name: [f"l{k}" for k in range(each)] for name in "abcd"}
-        cal.learn_many(np.full(each, 0.1), levels, np.zeros(each))
+        cal.learn_many(np.full(each, 0.1), np.zeros(each), keys=levels)
         keys = {name: [known[k] for k in rng.integers(each, size=rows).tolist()] for name, known in levels.items()}
-        lines.append(f"| {number:,} | {1e6 * seconds(partial(cal.learn_many, z, keys, y)) / rows:.2f} |")
+        lines.append(f"| {number:,} | {1e6 * seconds(partial(cal.learn_many, z, y, keys=keys)) / rows:.2f} |")
     return "\n".join(lines)
 
 
 #: Learns so many groups from chunks of rows; prints the growth of resident memory, in bytes, and that of its peak.
 PROCESS = """
-import os, resource, sys
+import sys
 import numpy as np
+from benchmarks.processes import peak, resident
 from streamcal.live import Multicalibrated
 number, text = int(sys.argv[1]), sys.argv[2] == "text"
-def resident():
-    with open("/proc/self/statm") as file:
-        return os.sysconf("SC_PAGE_SIZE") * int(file.read().split()[1])
 cal = Multicalibrated("identity", ["user"], bins=0, max_levels=number)
-cal.learn_many([0.1] * 10, {"user": [0] * 10}, [0] * 10)
+cal.learn_many([0.1] * 10, [0] * 10, keys={"user": [0] * 10})
 before = resident()
 for start in range(0, number, 10_000):
     levels = [f"user{k}" if text else k for k in range(start, min(start + 10_000, number))]
-    cal.learn_many(np.full(len(levels), 0.1), {"user": levels}, np.zeros(len(levels)))
-print(resident() - before, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    cal.learn_many(np.full(len(levels), 0.1), np.zeros(len(levels)), keys={"user": levels})
+print(resident() - before, peak() - before)
 """
 
 

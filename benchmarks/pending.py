@@ -16,7 +16,6 @@ import datetime
 import math
 import multiprocessing
 import os
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,9 +27,11 @@ import numpy as np
 
 import streamcal
 from benchmarks import report, serving
-from benchmarks.click_log import HOUR, MOST_HELD, SEED, WARM, Joined, Log, Sums, known, peak
+from benchmarks.click_log import HOUR, MOST_HELD, SEED, WARM, Joined, Log, Sums, known
 from benchmarks.plan import FULL, Plan
+from benchmarks.processes import MB, peak, resident
 from streamcal import Auto, OnlinePlatt
+from streamcal.app.memory import available
 from streamcal.live import LabelJoin
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
@@ -75,7 +76,7 @@ def log_line(form: str, method: str, horizon: int, rows: int) -> str:
     errors = excess / np.sqrt(variance)
     stages = " | ".join(f"{1e6 * seconds / rows:.2f}" for seconds in joined.seconds.values())
     return (
-        f"| {form} | {method} | {horizon} h | {joined.most:,} | {peak() - before:.0f} | {stages} | "
+        f"| {form} | {method} | {horizon} h | {joined.most:,} | {(peak() - before) / MB:.0f} | {stages} | "
         f"{sums.regret / sums.impressions:.2f} | {1.0 + excess.sum() / events.sum():.3f} | "
         f"{np.sqrt((errors**2).mean()):.2f} |"
     )
@@ -113,7 +114,7 @@ class Grown(NamedTuple):
 def grown(form: str, method: str, n: int) -> Grown:
     """Let predictions wait for their labels, and write and read the state."""
     rng, taken, join = np.random.default_rng(SEED), 0.0, FORMS[form](METHODS[method](), LONG)
-    before = serving.resident(os.getpid())
+    before = resident()
     for first in range(0, n, BATCH):
         scores = 0.01 * rng.random(min(BATCH, n - first))
         t = APART * np.arange(first, first + len(scores))
@@ -123,17 +124,12 @@ def grown(form: str, method: str, n: int) -> Grown:
         else:
             join.issue_many(np.arange(first, first + len(scores)), scores, t)
         taken += time.process_time() - start
-    size = (serving.resident(os.getpid()) - before) * 2**20 / n
+    size = (resident() - before) / n
     start = time.process_time()
     state = join.to_bytes()
     written = time.process_time()
     type(join).from_bytes(state)
     return Grown(size, 1e6 * taken / n, len(state), written - start, time.process_time() - written)
-
-
-def available() -> float:
-    """Return the bytes of memory that are available."""
-    return 1024.0 * int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1])  # type: ignore[index]
 
 
 PENDING_HEAD = (
@@ -149,7 +145,7 @@ def pending_table(most: int) -> str:
     for method, form in product(METHODS, FORMS):
         expected = 0.0
         for n in (most // 100, most // 10, most):
-            if 3.0 * expected * n > 0.5 * available():  # the state, and a second join that reads it
+            if 3.0 * expected * n > 0.5 * (available() or math.inf):  # the state, and a second join that reads it
                 break
             found = run_alone(grown, form, method, n)
             expected = found.bytes_each
@@ -176,7 +172,7 @@ def served_line(method: str, held: int, seconds: float) -> str:
         fill = serving.Load(1_000, 1)
         if held:
             asyncio.run(serving.client(port, "fill", fill, math.inf, held // fill.items))
-        size = serving.resident(pid)
+        size = resident(pid) / MB
 
         async def both() -> list[list[tuple[float, float]]]:
             return await asyncio.gather(*(serving.paced(port, items, seconds) for items in (1, 100)))

@@ -176,7 +176,7 @@ def segmented(stream: Stream, base: Array, pairs: bool = False, chosen: bool = F
     """
     names = list(stream.fields)
     by: list[str | tuple[str, ...]] = [*names, *pairwise(names)] if pairs else [*names]
-    return Segmented("identity", by, pairs=chosen).predict_learn_many(base, stream.fields, stream.y)
+    return Segmented("identity", by, pairs=chosen).predict_learn_many(base, stream.y, keys=stream.fields)
 
 
 def with_noise(stream: Stream) -> Stream:
@@ -331,14 +331,14 @@ def cost(stream: Stream, repeats: int = 3, pairs: bool = False) -> str:
 
     def many() -> int:
         cal = Segmented(OnlinePlatt(), list(stream.fields), pairs=pairs)
-        cal.predict_learn_many(stream.scores, stream.fields, stream.y)
+        cal.predict_learn_many(stream.scores, stream.y, keys=stream.fields)
         return len(stream.y)
 
     def loop() -> int:
         cal = Segmented(OnlinePlatt(), list(stream.fields), pairs=pairs)
         for score, keys, y in rows:
-            cal.predict_one(score, keys)
-            cal.learn_one(score, keys, y)
+            cal.predict_one(score, keys=keys)
+            cal.learn_one(score, y, keys=keys)
         return len(rows)
 
     one = f"`predict_one` and `learn_one` {_best(loop, repeats):.1f} µs"

@@ -17,17 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.processes import resident
 from benchmarks.segments import MARKS, PAGE
 from streamcal.live import Segmented
 
 ROWS, LEVELS, HELD = 1_000_000, 1_000_000, 10_000
 PARTS = 10
-
-
-def resident() -> float:
-    """Return the memory of this process in MB, if the system reports it."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 1e6
 
 
 def run(rows: int, store: str | None) -> tuple[list[float], float, Segmented]:
@@ -40,9 +35,9 @@ def run(rows: int, store: str | None) -> tuple[list[float], float, Segmented]:
         scores = rng.uniform(0.01, 0.1, len(users))
         y = rng.random(len(users)) < scores
         start = time.process_time()
-        cal.predict_learn_many(scores, {"user": users}, y)
+        cal.predict_learn_many(scores, y, keys={"user": users})
         spent += time.process_time() - start
-        memory.append(resident())
+        memory.append(resident() / 1e6)
     return memory, 1e6 * spent / rows, cal
 
 

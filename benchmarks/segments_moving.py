@@ -75,7 +75,7 @@ def by_campaign(stream: Moving) -> Array:
 def line(name: str, stream: Moving) -> str:
     """Write the line of a stream."""
     cal = Segmented(OnlinePlatt(), ["campaign"])
-    corrected = cal.predict_learn_many(stream.scores, {"campaign": stream.campaign}, stream.y)
+    corrected = cal.predict_learn_many(stream.scores, stream.y, keys={"campaign": stream.campaign})
     alone = OnlinePlatt().predict_learn_many(stream.scores, stream.y)
     each = [f"{regret(stream, np.asarray(p)):.2f}" for p in (alone, by_campaign(stream), corrected)]
     return f"| {name} | {' | '.join(each)} | {cal.orders()['score']:.2f} |"

@@ -45,12 +45,14 @@ def in_batches(stream: Stream, base: Array, size: int, parts: int) -> Array:
     columns = {name: np.array(levels, dtype=object) for name, levels in stream.fields.items()}
     for begin in range(0, len(base), size):
         rows = np.arange(begin, min(begin + size, len(base)))
-        found[rows] = cal.predict_many(base[rows], {name: levels[rows] for name, levels in columns.items()})
+        found[rows] = cal.predict_many(base[rows], keys={name: levels[rows] for name, levels in columns.items()})
         of = rng.integers(0, parts, len(rows))
         learned = []
         for part in range(parts):
             one, chosen = Segmented.from_bytes(cal.to_bytes()), rows[of == part]
-            one.learn_many(base[chosen], {name: levels[chosen] for name, levels in columns.items()}, stream.y[chosen])
+            one.learn_many(
+                base[chosen], stream.y[chosen], keys={name: levels[chosen] for name, levels in columns.items()}
+            )
             learned.append(one)
         cal = learned[0] if parts == 1 else added(cal, learned)
     return found

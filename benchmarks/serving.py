@@ -36,6 +36,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.processes import MB, resident
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving_measured.md"
 MARKS = r"(?<=<!-- load -->\n).*?(?=<!-- end of load -->)"
 SECONDS, PROCESSES = 5.0, 2
@@ -233,13 +235,14 @@ def snapshots(seconds: float) -> None:
         with tempfile.TemporaryDirectory() as folder, server(folder, *options) as (pid, port):
             fill = Load(1000, 1)
             asyncio.run(client(port, "fill", fill, math.inf, HELD // fill.items))
-            before = resident(pid)
+            before = resident(pid) / MB
 
             async def both(port: int = port) -> list[list[tuple[float, float]]]:
                 return await asyncio.gather(*(paced(port, items, seconds) for items in PACES))
 
-            for items, taken in zip(PACES, asyncio.run(both()), strict=True):
-                print(f"{method}, {items} at once: {told(taken)}; {before:.0f}, now {resident(pid):.0f} MB", flush=True)
+            latencies, now = asyncio.run(both()), resident(pid) / MB
+            for items, taken in zip(PACES, latencies, strict=True):
+                print(f"{method}, {items} at once: {told(taken)}; {before:.0f}, now {now:.0f} MB", flush=True)
 
 
 def told(taken: list[tuple[float, float]]) -> str:
@@ -253,11 +256,6 @@ def told(taken: list[tuple[float, float]]) -> str:
 
 
 # -- memory over a long time ---------------------------------------------------------------------------------------
-
-
-def resident(pid: int) -> float:
-    """Megabytes of a process in memory."""
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024  # type: ignore[index]
 
 
 async def traffic(port: int, seconds: float, told: list[int]) -> None:
@@ -289,7 +287,7 @@ def soak(minutes: float) -> None:
                 await asyncio.wait([sending], timeout=max(2.0 * minutes, 1.0))
                 files = sum(path.stat().st_size for path in Path(folder).iterdir())
                 minute = (time.perf_counter() - start) / 60
-                sizes = f"{resident(pid):.1f} MB in memory, {files / 2**20:.1f} MB on disk"
+                sizes = f"{resident(pid) / MB:.1f} MB in memory, {files / 2**20:.1f} MB on disk"
                 print(f"{minute:6.2f} min  {told[0]:>9,} impressions  {sizes}", flush=True)
             sending.result()
 

@@ -128,7 +128,7 @@ def packed_state(one: Any, compress: bool) -> bytes:
 
 def unpacked_state(cls: type[Any], content: bytes) -> Any:
     """Invert `packed_state`."""
-    read = unpack(content, arrays=True)
+    read = unpack(content)
     if not isinstance(read, list) or len(read) != 3:
         raise StateError("the bytes hold something else than a state")
     return cls._from_written({"class": read[0], "params": read[1], "learned": read[2]})

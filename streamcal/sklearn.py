@@ -28,7 +28,7 @@ from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
-from streamcal.live.keyed import Keyed
+from streamcal.live.keyed import Entrant, Keyed
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.names import suggesting
 from streamcal.parameters.forgetting import Forever
@@ -194,10 +194,10 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
     def predict_proba(self, X: Any) -> FloatArray:
         """Return calibrated probabilities, shape (n, K), in the order of `classes_`."""
         check_is_fitted(self)
-        levels, scores = _levels(self.calibrator_, X), self._scores_of_base(X)
+        keys, scores = _levels(self.calibrator_, X), self._scores_of_base(X)
         if isinstance(self.calibrator_, MulticlassCalibrator):
             return self.calibrator_.predict_many(scores, labels=self.classes_.tolist())
-        p = self.calibrator_.predict_many(scores, *levels)
+        p = self.calibrator_.predict_many(scores, keys=keys)
         return np.column_stack((1.0 - p, p))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -322,11 +322,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         """Update the calibrator."""
         if isinstance(self.calibrator_, MulticlassCalibrator):
             self.calibrator_.learn_many(scores, sample.y, sample.w, labels=self.classes_.tolist())
-        elif isinstance(self.calibrator_, Keyed):
-            (levels,) = _levels(self.calibrator_, sample.X)
-            self.calibrator_.learn_many(scores, levels, sample.y == self.classes_[1], sample.w)
         else:
-            self.calibrator_._learn_many_at_once(scores, sample.y == self.classes_[1], sample.w, None)
+            keys = _levels(self.calibrator_, sample.X)
+            self.calibrator_._learn_many_at_once(scores, keys, sample.y == self.classes_[1], sample.w, None)
 
     def _scores_of_base(self, X: Any) -> FloatArray:
         return self._scores(self.estimator_, X)
@@ -577,17 +575,18 @@ def _taught(estimator: Any, chunk: _Sample, classes: NDArray[Any]) -> None:
     estimator.partial_fit(chunk.X, chunk.y, classes=classes, **chunk.for_base(estimator.partial_fit))
 
 
-def _levels(calibrator: Any, X: Any) -> list[dict[str, Any]]:
-    """Return the columns of X that a calibrator reads beside the score: none, or those of its fields."""
-    if not isinstance(calibrator, Keyed):
-        return []
-    missing = [name for name in calibrator.fields if name not in getattr(X, "columns", ())]
+def _levels(calibrator: Any, X: Any) -> dict[str, Any] | None:
+    """Return the columns of X that a calibrator reads beside the score; None where it has no fields."""
+    fields = getattr(calibrator, "fields", ())
+    if not fields:
+        return None
+    missing = [name for name in fields if name not in getattr(X, "columns", ())]
     if missing:
         raise InputError(
-            f"the calibrator reads the columns {list(calibrator.fields)}, and X has no {missing[0]!r}; give a "
+            f"the calibrator reads the columns {list(fields)}, and X has no {missing[0]!r}; give a "
             "DataFrame with these columns, missing levels as None"
         )
-    return [{name: X[name] for name in calibrator.fields}]
+    return {name: X[name] for name in fields}
 
 
 def _has_interval(calibrator: Any) -> bool:
@@ -627,7 +626,7 @@ def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
     named = isinstance(given, str) and given in METHODS
     if classes == 2 and not (named and given not in REGISTRY):
         return _for_base(given, estimator)
-    if isinstance(given, Keyed):
+    if getattr(given, "fields", ()):
         raise InputError(
             f"{type(given).__name__} calibrates one score, and y has {classes} classes; give a method of "
             "streamcal.multiclass such as 'temperature', or labels of two classes"
@@ -641,10 +640,8 @@ def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
 
 def _for_base(given: Any, estimator: Any) -> Any:
     """Return the calibrator given, or the one of this name; for margins with a scale that accepts them."""
-    if isinstance(given, Keyed):
-        return given
     if not isinstance(given, str) or hasattr(estimator, "predict_proba") or given not in REGISTRY:
-        return chosen(given, Calibrator, REGISTRY)
+        return chosen(given, Entrant, REGISTRY)
     cls: Any = Platt if given == DEFAULT_METHOD else REGISTRY[given]
     known = inspect.signature(cls).parameters
     options = {"scale": Interval(), "resolution": None}  # a grid would need bounds

@@ -132,7 +132,7 @@ def run(kills, folder):
             assert json.dumps(resumed.state_dict()) == json.dumps(twin.state_dict()), "the state is another one"
             known = [(t, token) for _, t, token in client(folder) if t > resumed.clock - HORIZON]
             for _, token in known[:: max(1, len(known) // 50)]:
-                assert resumed._resolve(resumed._read_token(token), False, resumed.clock), "a token is unknown"
+                assert resumed._resolve(resumed._tokens.read(token), False, resumed.clock), "a token is unknown"
     kinds = [counted_events.read(event) for event in events]
     issued = sum(1 if one[0] == counted_events.ISSUE else len(one[1]) for one in kinds if one[0] in (16, 19))
     assert issued == twin.tally()["issued"] > 0 < twin.tally()["repeated"]

@@ -37,7 +37,7 @@ def give(join, number):
     rng = random.Random(number)
     k, now = number // 2, number / 4.0
     if number % 2 == 0:
-        join.issue(f"impression-{k}", rng.random(), now, {"campaign": k % 7} if k % 5 == 0 else None)
+        join.issue(f"impression-{k}", rng.random(), now, keys={"campaign": k % 7} if k % 5 == 0 else None)
     else:
         join.resolve(f"impression-{max(k - rng.randrange(40), 0)}", rng.random() < 0.3, now)
 

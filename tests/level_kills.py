@@ -19,7 +19,7 @@ def give(join, k):
     """Event `k` of the stream, which depends on nothing else; exactly one event of the journal."""
     rng = random.Random(k)
     if k % 3 < 2:
-        join.issue(k, rng.uniform(0.05, 0.4), float(k), {"campaign": rng.randrange(LEVELS)})
+        join.issue(k, rng.uniform(0.05, 0.4), float(k), keys={"campaign": rng.randrange(LEVELS)})
     else:
         join.resolve(k - rng.randrange(3, 9), rng.random() < 0.4, float(k))
 

@@ -14,9 +14,11 @@ import numpy as np
 from golden.cases import Case
 from golden.streams import Room
 
-from streamcal import Forever, Interval, Isotonic, OnlinePlatt, Platt, TrackingOPS
+from streamcal import Auto, Forever, Interval, Isotonic, OnlinePlatt, Platt, TrackingOPS
 from streamcal.errors import CapabilityError
-from streamcal.live import CalibrationMonitor, LabelJoin, Multicalibrated, Segmented, Shadow
+from streamcal.live import CalibrationMonitor, CountedJoin, LabelJoin, Multicalibrated, Segmented, Shadow
+from streamcal.live.counted_join import OFFSET
+from streamcal.live.counted_tokens import Tokens
 
 #: Operations before a state is saved, and after it is read.
 FIRST, THEN = 70, 40
@@ -57,6 +59,10 @@ class Live(Room):
         return [[score_of(rng), keys_of(rng)] for _ in range(8)] + [[0.5, {}], [0.3, {"campaign": "new", "place": 7}]]
 
 
+def one_row(call: Any, score: float, keys: Any, y: bool, w: float) -> None:
+    call(score, y, w, keys=keys)
+
+
 class Segments(Live):
     def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
         verb = str(rng.choice(["learn", "issued", "many", "merge", "unlearn"], p=[0.5, 0.25, 0.1, 0.05, 0.1]))
@@ -71,7 +77,7 @@ class Segments(Live):
         if verb == "issued":
             score, keys, y, w = first
             issued = cal.issue(score, keys=keys)
-            cal.learn_one(*others[0])
+            one_row(cal.learn_one, *others[0])
             cal.settle(issued, y, w=w)
         elif verb == "many" or (verb == "merge" and not cal.merges):
             self.learn_rows(cal, [first, *others])
@@ -81,16 +87,16 @@ class Segments(Live):
             cal.merge(other)
         elif verb == "learn" or cal.unlearns:
             if verb == "unlearn":
-                cal.learn_one(*first)
-            (cal.learn_one if verb == "learn" else cal.unlearn_one)(*first)
+                one_row(cal.learn_one, *first)
+            one_row(cal.learn_one if verb == "learn" else cal.unlearn_one, *first)
 
     def learn_rows(self, cal: Any, rows: list[Any]) -> None:
         scores, keys, y, w = zip(*rows, strict=True)
         columns = {name: [one.get(name) for one in keys] for name in ("campaign", "device", "place")}
-        cal.predict_learn_many(scores, columns, y, w)
+        cal.predict_learn_many(scores, y, w, keys=columns)
 
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
+        found = {"one": [cal.predict_one(score, keys=keys) for score, keys in probes]}
         effects = [one for field in cal.by for one in cal.effects(field)]
         pairs = [[one.share, min(one.variance / RICHEST, 1.0)] for one in cal.pairs_found()]
         found["mean"] = [[one.mean, one.sd, one.n] for one in effects]
@@ -108,11 +114,11 @@ class Groups(Segments):
             return
         score, keys, y, w = first
         issued = cal.issue(score, keys=keys, w=w)
-        cal.learn_one(*others[0])
+        one_row(cal.learn_one, *others[0])
         cal.settle(issued, None if others[1][2] else y)
 
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [cal.predict_one(score, keys) for score, keys in probes]}
+        found = {"one": [cal.predict_one(score, keys=keys) for score, keys in probes]}
         groups = [[one.evidence, one.gap, one.variance, one.z] for one in cal.worst(1000)]
         return found | {"mean": [*groups, [*cal.certificate(), 0.0]]}
 
@@ -136,13 +142,56 @@ class Joins(Live):
             join.resolve(given[0], given[1], clock + given[2])
         else:
             id, score, after, keys, version, w = given
-            join.issue(id, score, clock + after, keys, version, w=w)
+            join.issue(id, score, clock + after, keys=keys, version=version, w=w)
 
     def answers(self, join: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [join.predict_one(score, None, keys) for score, keys in probes]}
+        found = {"one": [join.predict_one(score, None, keys=keys) for score, keys in probes]}
         found["mean"] = [list(map(float, join.tally().values()))]
         if join.spans.early is not None:
             found["share"] = [join.early_share()[0]]
+        return found
+
+
+class Counts(Live):
+    """Joins that count. The token of a click is written for a row there is: operations are plain data."""
+
+    def operation(self, rng: np.random.Generator, k: int) -> list[Any]:
+        verb = str(rng.choice(["issue", "many", "resolve", "advance"], p=[0.4, 0.2, 0.35, 0.05]))
+        if verb == "resolve":
+            return [verb, *rng.random(3).tolist(), bool(rng.random() < 0.9), float(rng.random())]
+        if verb == "advance":
+            return [verb, float(rng.integers(8))]
+        version, w = "v2" if k >= 50 else None, float(rng.choice([1, 2]))
+        rows = [[score_of(rng), keys_of(rng)] for _ in range(1 if verb == "issue" else 5)]
+        return [verb, rows, float(rng.random()), version, w]
+
+    def apply(self, join: Any, operation: list[Any], timed: bool) -> None:
+        verb, *given = operation
+        clock = join.clock if math.isfinite(join.clock) else 0.0
+        if verb == "advance":
+            join.advance(clock + given[0])
+        elif verb == "resolve":
+            at, number, row, y, after = given
+            buckets = [one for one in join._buckets.values() if one.size]
+            if buckets:
+                bucket = buckets[int(at * len(buckets))]
+                number, row = int(number * bucket.issued), int(row * bucket.size)
+                n = bucket.n if bucket.rows is None else bucket.rows.columns()[3]
+                if bucket.learned or sum(bucket.clicked[row : row + 1]) < n[row]:  # as of the tokens that were issued
+                    join.resolve(join._tokens.signer.write(bucket.serial, number, row, OFFSET), y, clock + after)
+        else:
+            rows, after, version, w = given
+            scores, keys = zip(*rows, strict=True)
+            columns = {name: [one.get(name) for one in keys] for name in ("campaign", "device", "place")}
+            if verb == "many":
+                join.issue_many(scores, clock + after, columns, version, w=w)
+            else:
+                join.issue(scores[0], clock + after, keys[0], version, w=w)
+
+    def answers(self, join: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
+        found = {"one": [join.predict_one(score, None, keys) for score, keys in probes]}
+        found["mean"] = [list(map(float, join.tally().values())), [join.waiting, join.held, join.rows, join.nbytes]]
+        found["share"] = [join.filter_error, *([] if join.spans.early is None else [join.early_share()[0]])]
         return found
 
 
@@ -199,11 +248,18 @@ class Monitors(Live):
 
 class MonitorsOfDistributions(Monitors):
     def take(self, monitor: Any, p: float, y: bool, keys: Any) -> Any:
-        return monitor.update_pit(min(max(2.0 * p, 0.01), 0.97), keys)
+        apart = 0.02 * (monitor.n % 89) / 89  # values that repeat are refused
+        return monitor.update_pit(min(max(2.0 * p, 0.01), 0.97) + apart, keys)
 
 
 def segmented(method: Any, **parameters: Any) -> Segmented:
     return Segmented(method, BY, **parameters)
+
+
+def counted(method: Any, **parameters: Any) -> CountedJoin:
+    join = CountedJoin(method, 10.0, **parameters)
+    join._tokens = Tokens.loaded(b"the key of a run", "")  # the same for each run
+    return join
 
 
 def cases(*built: tuple[str, Any]) -> list[Case]:
@@ -239,6 +295,16 @@ LIVE: dict[str, tuple[Live, list[Case]]] = {
             ("pairs", lambda: LabelJoin(segmented(Platt(), pairs=True), 10.0)),
             ("groups", lambda: LabelJoin(Multicalibrated(segmented(OnlinePlatt()), BY), 10.0, max_held=30)),
             ("shadow", lambda: LabelJoin(Shadow(OnlinePlatt(), {"other": "auto"}), 10.0)),
+        ),
+    ),
+    "counts": (
+        Counts(),
+        cases(
+            ("online", lambda: counted(OnlinePlatt(), bucket=1.0)),
+            ("exact", lambda: counted(Platt(forgetting=Forever()), bucket=2.0, max_rows=20, click_bits=64)),
+            ("early", lambda: counted(OnlinePlatt(), early=2.0)),
+            ("auto", lambda: counted(Auto(), bucket=1.0)),
+            ("segments", lambda: counted(segmented(OnlinePlatt()), bucket=1.0)),
         ),
     ),
     "shadow": (

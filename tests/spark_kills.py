@@ -111,10 +111,11 @@ def expected_of_segments(tables):
     """Return what one `Segmented` gives that learns after each table: forecasts by id, and the last state."""
     said, cal = {}, new_segmented()
     for table in tables:
-        said.update(zip(table.column("id").to_pylist(), cal.predict_many(*columns_of(table)[:2]), strict=True))
+        scores, keys = columns_of(table)
+        said.update(zip(table.column("id").to_pylist(), cal.predict_many(scores, keys=keys), strict=True))
         known = table.filter(table.column("label").is_valid()).sort_by("t")
         scores, keys = columns_of(known)
-        cal.learn_many(scores, keys, known.column("label").to_numpy(), None, known.column("t").to_numpy())
+        cal.learn_many(scores, known.column("label").to_numpy(), None, known.column("t").to_numpy(), keys=keys)
     return said, cal.to_bytes()
 
 

@@ -12,7 +12,7 @@ STREAM = segments.simulated(0.05, 3_000, seed=0)
 def learned(cal, part):
     one = Segmented.from_bytes(cal.to_bytes())
     keys = {name: levels[part] for name, levels in STREAM.fields.items()}
-    one.learn_many(STREAM.scores[part], keys, STREAM.y[part])
+    one.learn_many(STREAM.scores[part], STREAM.y[part], keys=keys)
     return one
 
 
@@ -24,7 +24,9 @@ def test_one_part_alone_is_what_it_has_learned():
     # τ² is computed from all levels as they are now, and not from each as it was when it was last learned: it moves
     # means by thousandths
     np.testing.assert_allclose(
-        found.predict_many(STREAM.scores[:500], keys), alone.predict_many(STREAM.scores[:500], keys), rtol=0.02
+        found.predict_many(STREAM.scores[:500], keys=keys),
+        alone.predict_many(STREAM.scores[:500], keys=keys),
+        rtol=0.02,
     )
     for field in STREAM.fields:
         np.testing.assert_allclose(list(found.weights(field).values()), list(alone.weights(field).values()), rtol=1e-9)

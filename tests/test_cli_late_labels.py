@@ -54,7 +54,7 @@ def expected(join: LabelJoin, rows: list[dict[str, Any]], keys: tuple[str, ...] 
             join.advance(at)
             join.resolve(id, True, at)
         levels = {name: row[name] for name in keys}
-        found.append(join.issue(row["id"], row["score"], row["t"], levels, row.get("model")).p)
+        found.append(join.issue(row["id"], row["score"], row["t"], keys=levels, version=row.get("model")).p)
         if row["click_time"] is not None:
             heapq.heappush(clicks, (row["click_time"], row["id"]))
     return found

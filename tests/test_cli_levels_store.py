@@ -56,7 +56,7 @@ def test_forecasts_are_those_without_a_store(tmp_path: Path, name: str) -> None:
     assert result.exit_code == 0, result.output
     cal = Segmented("ops", by=["campaign", ("campaign", "placement")], max_levels=5)
     for row in rows_with_levels():
-        cal.learn_one(0.5, row, True)
+        cal.learn_one(0.5, True, keys=row)
     there, times = len({row["campaign"] for row in rows_with_levels()}), f"{cal.tally()['evicted']:,}"
     assert cal.tally()["evicted"] > 10 * there, "levels come back"
     assert f"segments by campaign: {there} ({there - 5} of them in the store), which differ by" in result.output
@@ -145,7 +145,7 @@ def test_a_state_file_that_cannot_be_written_stays_usable(tmp_path: Path, monkey
 
     def learn(some: list[dict[str, Any]], into: Segmented) -> None:
         for row in some:
-            into.learn_one(row["score"], {"campaign": row["campaign"]}, row["click"])
+            into.learn_one(row["score"], row["click"], keys={"campaign": row["campaign"]})
 
     learn(rows[:200], cal)
     checkpoints.save(cal, state, checkpoints.Checkpoint())
@@ -242,7 +242,7 @@ def test_a_service_keeps_levels_in_a_store(tmp_path: Path, monkeypatch: pytest.M
     def served(service: Any, host: str, port: int, *_: Any) -> bool:
         join = service.join
         for k in range(len(found) * 300, len(found) * 300 + 300):
-            join.issue(k, 0.2, float(k), {"campaign": k * 7 % 40})
+            join.issue(k, 0.2, float(k), keys={"campaign": k * 7 % 40})
             join.resolve(k, k % 3 == 0, float(k))
         join.acknowledge()
         join.snapshot()
@@ -260,7 +260,7 @@ def test_a_service_keeps_levels_in_a_store(tmp_path: Path, monkeypatch: pytest.M
     with Journal(tmp_path / "other") as journal:
         join = LabelJoin(Segmented("ops", ["campaign"]), 10.0, journal=journal)
         for k in range(600):
-            join.issue(k, 0.2, float(k), {"campaign": k * 7 % 40})
+            join.issue(k, 0.2, float(k), keys={"campaign": k * 7 % 40})
             join.resolve(k, k % 3 == 0, float(k))
         assert [join.calibrator.effect("campaign", k) for k in range(40)] == found[1][0]
     store = level_store.opened(str(tmp_path / "levels.db"))

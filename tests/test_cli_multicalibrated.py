@@ -31,8 +31,8 @@ def test_it_is_the_loop_and_goes_on(tmp_path: Path, segments: bool) -> None:
     found = []
     for row in rows:
         keys = {"campaign": row["campaign"] or None, "placement": row["placement"]}
-        found.append(cal.predict_one(row["score"], keys))
-        cal.learn_one(row["score"], keys, row["click"])
+        found.append(cal.predict_one(row["score"], keys=keys))
+        cal.learn_one(row["score"], row["click"], keys=keys)
     more = ("--segment", "placement") if segments else ()
     for stop in (450, 900):
         source = save(tmp_path / "in.csv", rows[:stop])
@@ -91,7 +91,7 @@ def test_methods_are_compared_with_and_without(tmp_path: Path, segments: bool) -
     cal = Multicalibrated(Segmented(OnlinePlatt(), ["placement"]) if segments else OnlinePlatt(), ["campaign"])
     columns = {field: [row[field] or None for row in rows] for field in ("campaign", "placement")}
     columns["placement"] = [row["placement"] for row in rows]
-    p = cal.predict_learn_many([row["score"] for row in rows], columns, [row["click"] for row in rows])
+    p = cal.predict_learn_many([row["score"] for row in rows], [row["click"] for row in rows], keys=columns)
     data = {"score": [row["score"] for row in rows], "label": [row["click"] for row in rows], **columns}
     by = ["placement"] if segments else []
     found = streamcal.compare(pd.DataFrame(data), methods=["ops"], segments=by, multicalibrate=["campaign"])

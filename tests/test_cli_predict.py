@@ -55,7 +55,7 @@ def test_segments_are_read_under_their_names(tmp_path: Path) -> None:
     assert predict(state, save(tmp_path / "in.csv", rows), "--out", out).exit_code == 0
     calibrator = streamcal.load(state)
     assert isinstance(calibrator, Segmented)
-    expected = [calibrator.predict_one(row["score"], {"place": row["place"]}) for row in rows]
+    expected = [calibrator.predict_one(row["score"], keys={"place": row["place"]}) for row in rows]
     assert [float(row["calibrated"]) for row in read(out)] == expected
     without = [{"score": row["score"]} for row in rows]
     assert "'place'" in the_line(predict(state, save(tmp_path / "without.csv", without)))

@@ -33,8 +33,8 @@ def expected(rows: list[dict[str, Any]], as_text: bool, cal: Segmented | None = 
     for row in rows:
         placement = str(row["placement"]) if as_text else row["placement"]
         keys = {"campaign": row["campaign"] or None, "placement": placement}
-        found.append(cal.predict_one(row["score"], keys))
-        cal.learn_one(row["score"], keys, row["click"])
+        found.append(cal.predict_one(row["score"], keys=keys))
+        cal.learn_one(row["score"], row["click"], keys=keys)
     return found
 
 

@@ -144,7 +144,7 @@ def test_a_process_that_has_ended_is_said(monkeypatch):
 class Failing(OnlinePlatt):
     """A method whose solver fails in the second piece."""
 
-    def predict_learn_many(self, scores, y, w=None, t=None):
+    def predict_learn_many(self, scores, y, w=None, t=None, *, keys=None):
         if self.n:
             raise SolverError("the solver failed")
         return super().predict_learn_many(scores, y, w, t)
@@ -164,7 +164,7 @@ def test_a_method_that_fails_is_left_out_and_the_others_go_on(monkeypatch):
 class FailingAtTheEnd(OnlinePlatt):
     """A method whose last solve fails."""
 
-    def predict_many(self, scores, t=None):
+    def predict_many(self, scores, t=None, *, keys=None):
         raise SolverError("the solver failed")
 
 

@@ -46,7 +46,7 @@ FOUND = compare(DATA, label="click", methods=["ops", "platt"], segments=BY)
 def test_corrected_methods_are_those_of_segmented():
     assert set(FOUND.standings) == {"raw", "ops", "platt", "ops by segment", "platt by segment"}
     alone = Segmented("ops", BY)
-    p = alone.predict_learn_many(DATA["score"].to_numpy(), DATA, DATA["click"])
+    p = alone.predict_learn_many(DATA["score"].to_numpy(), DATA["click"], keys=DATA)
     loss = -np.log(np.where(DATA["click"], p, 1 - p)).mean()
     assert FOUND.standings["ops by segment"].log_loss.get() == pytest.approx(loss, rel=SUMS)
     for one in FOUND.standings["ops by segment"].effects["campaign"]:
@@ -59,7 +59,7 @@ def test_late_labels_are_learned_as_issued():
     cal, waiting, said = Segmented("ops", ["campaign"]), [], []
     for score, y, level in zip(DATA["score"], DATA["click"], DATA["campaign"], strict=True):
         keys = {"campaign": level}
-        said.append(cal.predict_one(score, keys))
+        said.append(cal.predict_one(score, keys=keys))
         waiting.append((cal.issue(score, keys=keys), y))
         if len(waiting) > 30:
             cal.settle(*waiting.pop(0))
@@ -111,7 +111,7 @@ def test_weights_of_zero_and_nothing_at_all():
 
 def test_a_method_that_fails_is_left_out_of_its_levels():
     class Failing(OnlinePlatt):
-        def predict_learn_many(self, scores, y, w=None, t=None):
+        def predict_learn_many(self, scores, y, w=None, t=None, *, keys=None):
             raise InputError("no")
 
     found = compare(DATA, label="click", methods={"bad": Failing(), "ops": OnlinePlatt()}, segments=["campaign"])

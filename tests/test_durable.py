@@ -93,7 +93,7 @@ def joined() -> LabelJoin:
     """Make a join with forecasts that wait, an outcome set aside, early labels, a second version, and a note."""
     join = LabelJoin(Segmented("ops", by=["place"]), 60.0, early=10.0)
     for k in range(90):
-        join.issue(f"i{k}", 0.1 + k / 200, float(k), {"place": k % 3}, version="v2" if k > 50 else "v1")
+        join.issue(f"i{k}", 0.1 + k / 200, float(k), keys={"place": k % 3}, version="v2" if k > 50 else "v1")
         if k % 4 == 0:
             join.resolve(f"i{k}", True, k + 5.0)
     join.resolve("later", True, 90.0)

@@ -21,7 +21,7 @@ def learned(calibrator="platt", n=1_000):
     lift = np.array([hash_of(name) for name in keys["campaign"]])
     z = np.log(scores / (1.0 - scores)) * 0.8 + lift
     cal = Segmented(calibrator, by=["campaign", ("campaign", "device")])
-    cal.learn_many(scores, keys, rng.random(n) < 1.0 / (1.0 + np.exp(-z)))
+    cal.learn_many(scores, rng.random(n) < 1.0 / (1.0 + np.exp(-z)), keys=keys)
     return cal
 
 
@@ -43,7 +43,9 @@ ROWS = [
 
 
 def wanted(cal):
-    return [cal.predict_one(score, {"campaign": campaign, "device": device}) for _, score, campaign, device in ROWS]
+    return [
+        cal.predict_one(score, keys={"campaign": campaign, "device": device}) for _, score, campaign, device in ROWS
+    ]
 
 
 def assert_query_is_the_forecast(cal, found):
@@ -93,7 +95,7 @@ def test_names_of_columns_are_in_quotes_and_none_is_taken(dialect):
     """`ad-order` is no difference of two columns; `p` and `z0` are columns of the source."""
     cal = Segmented("platt", by=["ad-order"])
     for k in range(400):
-        cal.learn_one(0.25, {"ad-order": k % 4}, k % (2 + k % 4) == 0)
+        cal.learn_one(0.25, k % (2 + k % 4) == 0, keys={"ad-order": k % 4})
     if dialect == "sqlite":
         database = sqlite3.connect(":memory:")
         database.create_function("LN", 1, math.log, deterministic=True)
@@ -108,7 +110,7 @@ def test_names_of_columns_are_in_quotes_and_none_is_taken(dialect):
     for k in range(4):
         database.execute(f"INSERT INTO served VALUES ({k}, 0.25, {k}, {k + 2}, 1, 0.9, 5.0, 5.0)")
     found = dict(database.execute(query(cal, dialect)).fetchall())
-    assert found == pytest.approx({k: cal.predict_one(0.25, {"ad-order": k}) for k in range(4)}, abs=1e-12)
+    assert found == pytest.approx({k: cal.predict_one(0.25, keys={"ad-order": k}) for k in range(4)}, abs=1e-12)
 
 
 @pytest.mark.full

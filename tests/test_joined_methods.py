@@ -25,7 +25,9 @@ def joined(cal, n, early=None, save_at=None):
     for k, (score, campaign, y) in enumerate(zip(*traffic(n), strict=True)):
         if k == save_at:
             join = LabelJoin.from_bytes(join.to_bytes())
-        forecasts.append(join.issue(k, score, float(k), {"campaign": campaign}, "v1" if k < n // 2 else "v2").p)
+        forecasts.append(
+            join.issue(k, score, float(k), keys={"campaign": campaign}, version="v1" if k < n // 2 else "v2").p
+        )
         join.resolve(k, y, float(k))
     return join, forecasts
 
@@ -71,7 +73,7 @@ def test_a_journal_holds_keys_versions_and_weights(make, tmp_path):
                 join = LabelJoin(make(), HORIZON, early=20.0, journal=journal)
                 for k, (score, campaign, y) in enumerate(events[done:stop], done):
                     keys = {"campaign": campaign, "placement": f"p{k % 3}"}
-                    join.issue(f"i{k}", score, float(k), keys, "v1" if k < 100 else 2, w=1.0 + k % 2)
+                    join.issue(f"i{k}", score, float(k), keys=keys, version="v1" if k < 100 else 2, w=1.0 + k % 2)
                     join.resolve(f"i{k}", y, float(k))
                 if stop == 140:
                     join.snapshot()
@@ -88,15 +90,15 @@ def test_a_segmented_calibrator_gets_the_keys():
             told.settle(*queue.pop(0))
         keys = {"campaign": campaign}
         queue.append((told.issue(score, keys=keys), y))
-        assert join.issue(k, score, float(k), keys).p == told.predict_one(score, keys)
+        assert join.issue(k, score, float(k), keys=keys).p == told.predict_one(score, keys=keys)
         join.resolve(k, y, float(k))
     assert join.calibrator.effect("campaign", 1)[0] < join.calibrator.effect("campaign", 0)[0] - 0.5
-    assert join.issue("none", 0.3, 3_000.0).p != join.issue("one", 0.3, 3_000.0, {"campaign": 1}).p
+    assert join.issue("none", 0.3, 3_000.0).p != join.issue("one", 0.3, 3_000.0, keys={"campaign": 1}).p
 
 
 def test_a_late_click_is_relearned_by_a_segmented_calibrator_that_unlearns():
     join = LabelJoin(Segmented(HistogramBinning(4), by=["campaign"]), HORIZON)
-    join.issue("a", 0.3, 0.0, {"campaign": 1})
+    join.issue("a", 0.3, 0.0, keys={"campaign": 1})
     join.advance(60.0)
     before = join.calibrator.effect("campaign", 1)[0]
     join.resolve("a", True, 55.0)

@@ -611,7 +611,7 @@ def test_lower_limits_forget_at_once_and_any_are_resumed_from(path, calibrator, 
             assert join.to_bytes() == whole.to_bytes()
             for k in range(begin, end):
                 for one in (join, whole):
-                    one.issue(k, k % 10 / 10.0, k / 2.0, {"campaign": k % 3})
+                    one.issue(k, k % 10 / 10.0, k / 2.0, keys={"campaign": k % 3})
                     one.resolve(k if k % 2 else f"unknown {k}", k % 4 == 1, k / 2.0)
             if begin == stops[0]:
                 join.snapshot()
@@ -626,7 +626,7 @@ def test_what_is_no_event_of_a_join_is_noticed(event):
 
 def test_an_event_takes_few_bytes():
     one = LabelJoin(OnlinePlatt(), 10.0).issue(
-        "0123456789abcdef" * 2, 0.1, 1.7e9, {"campaign": "c1234", "placement": 7}
+        "0123456789abcdef" * 2, 0.1, 1.7e9, keys={"campaign": "c1234", "placement": 7}
     )
     assert len(packed.issued(one)) <= 150
     assert len(packed.resolved(one.id, True, 1.7e9)) <= 50
@@ -677,7 +677,7 @@ join = LabelJoin(Shadow(OnlinePlatt(), {"ops": TrackingOPS()}), 60.0, journal=jo
 stored = Segmented("identity", ["user"], max_levels=2, store=folder / "levels")
 for k in range(50):
     join.issue(k, 0.2, float(k))
-    stored.learn_one(0.2, {"user": k}, True)
+    stored.learn_one(0.2, True, keys={"user": k})
 stored.to_bytes()
 join.acknowledge()
 parts = journal.write_parts(journal.n)
@@ -691,7 +691,7 @@ with locked(folder / "state.json"):
             lambda: journal.snapshot(b"x"), lambda: list(journal.events()), lambda: journal.backup(folder / "copy"),
             lambda: parts.add(b"x"), parts.finish, lambda: LabelJoin("platt", 60.0, journal=journal),
             lambda: pickle.dumps(join), lambda: pickle.dumps(journal),
-            lambda: [stored.learn_one(0.2, {"user": 99}, True), stored.to_bytes()],
+            lambda: [stored.learn_one(0.2, True, keys={"user": 99}), stored.to_bytes()],
         ):
             try:
                 print("done", act())
@@ -704,7 +704,7 @@ with locked(folder / "state.json"):
     print((folder / "state.json.lock").exists())
 for k in range(50, 100):
     join.issue(k, 0.2, float(k))
-    stored.learn_one(0.2, {"user": k}, True)
+    stored.learn_one(0.2, True, keys={"user": k})
 join.acknowledge()
 (folder / "stored").write_bytes(stored.to_bytes())
 os.kill(os.getpid(), signal.SIGKILL)
@@ -746,7 +746,7 @@ def test_keys_of_files_that_are_not_utf8_are_resumed(path):
     """Such files are read with lone surrogates in the place of their bytes."""
     with Journal(path) as journal:
         join = LabelJoin(OnlinePlatt(), horizon=60.0, journal=journal)
-        join.issue("a", 0.1, 1.0, {"campaign": "caf\udce9"})
+        join.issue("a", 0.1, 1.0, keys={"campaign": "caf\udce9"})
         state = join.state_dict()
     with Journal(path) as journal:
         assert LabelJoin(OnlinePlatt(), horizon=60.0, journal=journal).state_dict() == state

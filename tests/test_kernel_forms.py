@@ -93,6 +93,7 @@ HERE = {
     "folds",
     "grid_cells",
     "guard",
+    "hashing",
     "hedging",
     "implicit_regression",
     "kink_path",
@@ -1543,3 +1544,11 @@ def test_kernels_of_curves_refuse_other_lengths():
             twins("cubic")[form].slopes(three, two)
         with pytest.raises(ValueError, match="knots"):
             twins("cubic")[form].values_at(three, three, three, three, two)
+
+
+def test_hashes_are_those_of_splitmix():
+    """`hashing`: the first numbers of SplitMix64 from the seed 1234567, of its authors' program, in both forms."""
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    for module in twins("hashing"):
+        numbers = [(1234567 + k * module.GOLDEN) % 2**64 for k in (1, 2, 3)]
+        assert [module.mixed(number) for number in numbers] == expected

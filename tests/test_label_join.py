@@ -187,7 +187,7 @@ def test_times_are_seconds_dates_or_spans(horizon, issue, later):
 
 
 def test_an_issued_forecast_says_what_it_is():
-    one = LabelJoin(OnlinePlatt(), HORIZON).issue("a", 0.25, 5.0, {"campaign": "c17"}, "v2")
+    one = LabelJoin(OnlinePlatt(), HORIZON).issue("a", 0.25, 5.0, keys={"campaign": "c17"}, version="v2")
     assert isinstance(one, Issued)
     assert (one.id, one.score, one.t, one.version, one.keys) == ("a", 0.25, 5.0, "v2", {"campaign": "c17"})
     assert one.p == pytest.approx(0.25, abs=1e-12)  # the identity, through a logarithm
@@ -209,7 +209,7 @@ def test_a_mixture_is_judged_by_what_it_said_when_issued():
 def test_a_prediction_is_what_would_be_issued_and_changes_nothing(early):
     join = rich(early)
     before = join.state_dict()
-    p = join.predict_one(0.3, 400.0, {"campaign": 1}, "v2")
+    p = join.predict_one(0.3, 400.0, keys={"campaign": 1}, version="v2")
     assert join.predict_one(0.3) == p  # of a calibrator that reads neither time nor keys
     assert join.state_dict() == before
     assert join.issue("next", 0.3, join.clock, version="v2").p == p
@@ -282,7 +282,7 @@ def test_groups_are_corrected_with_the_weights_of_the_labels():
     rng, join = random.Random(0), LabelJoin(Multicalibrated("online-platt", by=["campaign"]), 50.0)
     for k in range(6_000):
         y = rng.random() < 0.5  # 0.01 of all impressions are clicked, and 0.02 of the others are kept
-        join.issue(k, 0.02, float(k), {"campaign": k % 2})
+        join.issue(k, 0.02, float(k), keys={"campaign": k % 2})
         join.resolve(k, y, k + 1.0, w=1.0 if y else 50.0)
     assert join.predict_one(0.02, keys={"campaign": 0}) < 0.1  # right is 0.02
 
@@ -760,7 +760,7 @@ def of_share(make, share, early=21_600.0, n=4_000, score=0.1):
         for id, t in [one for one in clicks if one[1] <= now]:
             join.resolve(id, True, t)
         clicks = [one for one in clicks if one[1] > now]
-        issued.append(join.issue(k, score, now, {"campaign": k % 3}).p)
+        issued.append(join.issue(k, score, now, keys={"campaign": k % 3}).p)
         if rng.random() < 0.1:
             hours = rng.uniform(0.0, 6.0) if rng.random() < share else rng.uniform(6.0, 72.0)
             clicks.append((k, now + 3_600.0 * hours))
@@ -962,9 +962,9 @@ BAD = [
     (lambda join: join.issue("\ud800", 0.1, 1.0), "printable"),
     (lambda join: join.issue("b", 0.1, math.inf), "inf"),
     (lambda join: join.issue("b", 0.1, "now"), "'now'"),
-    (lambda join: join.issue("b", 0.1, 1.0, ["campaign"]), "keys"),
-    (lambda join: join.issue("b", 0.1, 1.0, {"campaign": 1.5}), "campaign"),
-    (lambda join: join.issue("b", 0.1, 1.0, {str(k): k for k in range(65)}), "65 keys"),
+    (lambda join: join.issue("b", 0.1, 1.0, keys=["campaign"]), "keys"),
+    (lambda join: join.issue("b", 0.1, 1.0, keys={"campaign": 1.5}), "campaign"),
+    (lambda join: join.issue("b", 0.1, 1.0, keys={str(k): k for k in range(65)}), "65 keys"),
     (lambda join: join.issue("b", 0.1, 1.0, version=1.5), "version"),
     (lambda join: join.issue("b", 0.1, 1.0, w=-1.0), "-1.0"),
     (lambda join: join.issue("a", 0.7, 1.0), "of its own"),
@@ -1087,7 +1087,7 @@ def rich(early=None):
     """Return a join that holds something of everything."""
     join = LabelJoin(OnlinePlatt(), HORIZON, early=early)
     for k in range(60):
-        join.issue(f"i{k}", 0.1 + 0.01 * k, 3.0 * k, {"campaign": k % 4} if k % 3 else None, f"v{k // 25}")
+        join.issue(f"i{k}", 0.1 + 0.01 * k, 3.0 * k, keys={"campaign": k % 4} if k % 3 else None, version=f"v{k // 25}")
         if k % 4 == 0:
             join.resolve(f"i{k}", True, 3.0 * k + 5.0)
         if k % 5 == 0:
@@ -1187,7 +1187,7 @@ def test_what_is_held_is_written_in_chunks(monkeypatch, tmp_path):
         for k in range(60):
             id = k if k < 20 else f"i{k}" if k < 40 or k % 2 else 2**60 + k
             keys = None if k % 3 else {"campaign": k % 4, "\ud800": 'a\n"b'}
-            join.issue(id, 0.2 + 0.01 * k, 0.3 * k, keys, version=None if k < 30 else "v2", w=1.0 + (k > 50))
+            join.issue(id, 0.2 + 0.01 * k, 0.3 * k, keys=keys, version=None if k < 30 else "v2", w=1.0 + (k > 50))
             if k % 5 == 0:
                 join.resolve(id, True, 0.3 * k + 1.0)
         join.issue("backwards", 0.5, 1.0)
@@ -1216,17 +1216,17 @@ def test_a_level_that_is_missing_is_left_out(missing):
     """As `Segmented` takes it."""
     one, other = (LabelJoin(Segmented("online-platt", by=["campaign", "device"]), HORIZON) for _ in range(2))
     for k in range(40):
-        issued = one.issue(k, 0.3, 3.0 * k, {"campaign": k % 2, "device": missing})
+        issued = one.issue(k, 0.3, 3.0 * k, keys={"campaign": k % 2, "device": missing})
         assert issued.keys == {"campaign": k % 2}
-        assert other.issue(k, 0.3, 3.0 * k, {"campaign": k % 2}).p == issued.p
+        assert other.issue(k, 0.3, 3.0 * k, keys={"campaign": k % 2}).p == issued.p
         for join in (one, other):
             join.resolve(k, k % 2 == 0, 3.0 * k + 1.0)
-    assert one.issue("none", 0.3, 130.0, {"device": missing}).keys is None
+    assert one.issue("none", 0.3, 130.0, keys={"device": missing}).keys is None
     other.issue("none", 0.3, 130.0)
     assert one.predict_one(0.3, keys={"campaign": missing}) == other.predict_one(0.3)
     assert one.state_dict() == other.state_dict()
     with pytest.raises(InputError, match=r"level '0.5' of 'device'"):
-        one.issue("half", 0.3, 130.0, {"device": 0.5})
+        one.issue("half", 0.3, 130.0, keys={"device": 0.5})
 
 
 @pytest.mark.sample(2)

@@ -116,7 +116,7 @@ def test_a_class_without_a_constructor_has_one_variant():
 
 def test_a_method_without_an_engine_says_what_it_holds():
     class Silent(Calibrator):
-        predict_one = predict_many = map = None
+        predict_one = _predict_many = map = None
 
     for name in ("n", "bounded_memory"):
         with pytest.raises(NotImplementedError, match=f"a property `{name}` of its own"):
@@ -455,9 +455,22 @@ def test_predictions_settled_in_the_order_of_issue_are_learned_as_by_a_join(case
 
 @each(CASES)
 def test_a_calibrator_of_a_score_refuses_keys_by_name(case):
-    cal = case.build()
-    with pytest.raises(InputError, match=r"keys=.*campaign.*reads the score alone"):
-        cal.issue(0.5, 8.0, keys={"campaign": "a"})
+    cal, keys, t = case.build(), {"campaign": "a"}, [8.0, 9.0]
+    cal.learn_one(0.5, True, 1.0, 7.0)
+    before = cal.state_dict()
+    calls = [
+        lambda: cal.issue(0.5, 8.0, keys=keys),
+        lambda: cal.predict_one(0.5, 8.0, keys=keys),
+        lambda: cal.predict_many([0.5, 0.25], 8.0, keys=keys),
+        lambda: cal.learn_one(0.5, True, 1.0, 8.0, keys=keys),
+        lambda: cal.learn_many([0.5, 0.25], [0, 1], None, t, keys=keys),
+        lambda: cal.predict_learn_many([0.5, 0.25], [0, 1], None, t, keys=keys),
+        lambda: cal.unlearn_one(0.5, True, 1.0, 7.0, keys=keys),
+    ]
+    for call in calls:
+        with pytest.raises(InputError, match=r"keys=.*campaign.*reads the score alone; leave them out, or give keys"):
+            call()
+    assert cal.state_dict() == before
 
 
 # -- bad calls ---------------------------------------------------------------------------------------------------

@@ -30,14 +30,13 @@ HOSTS = {
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
-    "msgspec": {"serving"},
     "pyspark": {"spark"},
 }
 LAZY_HOSTS = {"matplotlib", "clarabel", "onnx"}
 #: Those that rooms below the edges use, where they are needed.
 LAZY_BELOW = {"pyarrow", "clarabel", "onnx"}
 #: What the rooms below the edges are built on.
-FOUNDATIONS = {"numpy", "scipy", "sortedcontainers", "osqp", "cython"}
+FOUNDATIONS = {"numpy", "scipy", "sortedcontainers", "osqp", "msgspec", "cython"}
 
 
 def rooms_in_order():

@@ -48,6 +48,15 @@ def many_levels(n, seed):
     return scores, keys, y
 
 
+def with_keys(call, rows):
+    scores, keys, y = rows
+    return call(scores, y, keys=keys)
+
+
+def learn_levels(cal, n, seed):
+    with_keys(cal.learn_many, many_levels(n, seed))
+
+
 def known(cal):
     """All that is known of a field: weights, variance, and the effects of levels that were seen and of a new one."""
     levels = [f"üc{k}" for k in range(12)] + ["new"]
@@ -58,11 +67,11 @@ def known(cal):
 
 def step(cal, what, score, key, label, before):
     if what == 0:
-        cal.unlearn_one(*before)
+        with_keys(cal.unlearn_one, before)
     elif what == 1:
         cal.settle(cal.issue(score, keys=key), label, w=0.5)
     else:
-        cal.learn_one(score, key, label)
+        cal.learn_one(score, label, keys=key)
 
 
 @settings(max_examples=2)
@@ -76,7 +85,7 @@ def test_forecasts_are_those_of_unbounded_memory(tmp_path_factory, seed):
     learned = []
     for score, key, label in rows_of(scores, keys, y):
         what = rng.integers(8) if len(learned) > 3 else 3
-        assert bounded.predict_one(score, key) == unbounded.predict_one(score, key)
+        assert bounded.predict_one(score, keys=key) == unbounded.predict_one(score, keys=key)
         if what == 2:
             bounded, unbounded = (
                 Segmented.from_bytes(cal.to_bytes()) for cal in (bounded, unbounded)
@@ -90,16 +99,19 @@ def test_forecasts_are_those_of_unbounded_memory(tmp_path_factory, seed):
     assert all(len(bounded.levels(field)) <= FEW for field in bounded.by)
     again, unbounded = (Segmented.from_state(json.loads(json.dumps(cal.state_dict()))) for cal in (bounded, unbounded))
     more = many_levels(60, seed + 1)
-    expected = unbounded.predict_many(*more[:2])
-    assert again.predict_many(*more[:2]).tolist() == expected.tolist()
-    assert again.predict_learn_many(*more).tolist() == unbounded.predict_learn_many(*more).tolist()
+    expected = unbounded.predict_many(more[0], keys=more[1])
+    assert again.predict_many(more[0], keys=more[1]).tolist() == expected.tolist()
+    assert with_keys(again.predict_learn_many, more).tolist() == with_keys(unbounded.predict_learn_many, more).tolist()
 
 
 def test_old_rows_are_dropped_and_nothing_changes(path, small):
     bounded, unbounded = Segmented("ops", BY, max_levels=FEW, store=path), Segmented("ops", BY)
     for seed in range(12):
         given = many_levels(150, seed)
-        assert bounded.predict_learn_many(*given).tolist() == unbounded.predict_learn_many(*given).tolist()
+        assert (
+            with_keys(bounded.predict_learn_many, given).tolist()
+            == with_keys(unbounded.predict_learn_many, given).tolist()
+        )
         bounded.state_dict()
     rows, levels = bounded._level_rows._opened().rows("SELECT count(*), count(DISTINCT level) FROM levels")[0]
     # One row for a level, one for each of the states kept, and what was written since rows were dropped last.
@@ -114,7 +126,7 @@ def test_merging(tmp_path, small, stored):
         given = {"max_levels": FEW, "store": tmp_path / name} if has_store else {}
         both = Segmented(Platt(), BY, **given), Segmented(Platt(), BY)
         for cal in both:
-            cal.learn_many(*many_levels(150, seed))
+            learn_levels(cal, 150, seed)
         return both
 
     (a, free_a), (b, free_b) = pair("a", 1, stored[0]), pair("b", 2, stored[1])
@@ -126,42 +138,42 @@ def test_merging(tmp_path, small, stored):
 
 def test_predicting_changes_nothing(path):
     cal = Segmented("ops", BY, max_levels=FEW, store=path)
-    cal.learn_many(*many_levels(200, 3))
+    learn_levels(cal, 200, 3)
     before = cal.state_dict()
     scores, keys, _ = many_levels(100, 4)
-    cal.predict_many(scores, keys)
+    cal.predict_many(scores, keys=keys)
     cal.effects("campaign", [f"üc{k}" for k in range(12)])
     assert cal.state_dict() == before
 
 
 def test_an_earlier_state_goes_on_and_a_later_copy_is_told(path, small):
     cal = Segmented("ops", BY, max_levels=FEW, store=path)
-    cal.learn_many(*many_levels(150, 5))
+    learn_levels(cal, 150, 5)
     state, free = cal.to_bytes(), Segmented("ops", BY)
-    cal.learn_many(*many_levels(150, 6))  # lost, as in a crash
+    learn_levels(cal, 150, 6)  # lost, as in a crash
     cal._level_rows.flush()
     again = Segmented.from_bytes(state)
     for seed in (5, 7):
-        free.learn_many(*many_levels(150, seed))
-    again.learn_many(*many_levels(150, 7))
+        learn_levels(free, 150, seed)
+    learn_levels(again, 150, 7)
     assert known(again) == known(free)
     again.to_bytes()
     with pytest.raises(StateError, match="a copy has gone on since"):
-        cal.learn_many(*many_levels(50, 8))
+        learn_levels(cal, 50, 8)
 
 
 def test_copies(path):
     cal = Segmented("ops", BY, max_levels=FEW, store=path)
     assert Segmented.from_bytes(cal.to_bytes()).store == path
     assert not os.path.exists(path)  # before anything is learned
-    cal.learn_many(*many_levels(150, 9))
+    learn_levels(cal, 150, 9)
     for one in (copy.deepcopy(cal), pickle.loads(pickle.dumps(cal))):
         assert known(one) == known(cal)
     clone = cal.clone()
-    clone.learn_many(*many_levels(150, 10))  # in the same file, and apart
+    learn_levels(clone, 150, 10)  # in the same file, and apart
     free = [Segmented("ops", BY) for _ in range(2)]
     for one, seed in zip(free, (9, 10), strict=True):
-        one.learn_many(*many_levels(150, seed))
+        learn_levels(one, 150, seed)
     assert [known(cal), known(clone)] == [known(one) for one in free]
 
 
@@ -177,21 +189,23 @@ def test_what_is_no_store(path, tmp_path):
         cal = Segmented("ops", BY, store=place)
         before = cal.state_dict()
         with pytest.raises(StateError, match=message):
-            cal.learn_one(0.3, {"campaign": "a"}, True)
+            cal.learn_one(0.3, True, keys={"campaign": "a"})
         assert cal.state_dict() == before
 
 
 def test_a_store_that_is_missing_or_another_or_in_use(path, tmp_path):
     cal = Segmented("ops", BY, max_levels=FEW, store=path)
-    cal.learn_many(*many_levels(150, 11))
+    learn_levels(cal, 150, 11)
     state = cal.state_dict()
-    code = f"from streamcal.live import Segmented\nSegmented('ops', ['a'], store={path!r}).learn_one(.5, {{}}, True)"
+    code = (
+        f"from streamcal.live import Segmented\nSegmented('ops', ['a'], store={path!r}).learn_one(.5, True, keys={{}})"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "in use by another process" in run.stderr
     for place, message in ((tmp_path / "none.db", "is missing"), (tmp_path / "new.db", "does not have those")):
         moved = Segmented("ops", BY, max_levels=FEW, store=place)
         if place.name == "new.db":
-            moved.learn_many(*many_levels(100, 12))
+            learn_levels(moved, 100, 12)
             moved._level_rows.flush()
         written = {**state, "params": {**state["params"], "store": os.fspath(place)}}
         with pytest.raises(StateError, match=message):
@@ -203,7 +217,7 @@ def test_a_join_resumes_with_its_levels(path, tmp_path):
         rng = np.random.default_rng(0)
         campaigns, scores, clicks = rng.integers(30, size=900), rng.uniform(0.05, 0.4, 900), rng.random(900) < 0.2
         for k in events:
-            join.issue(k, float(scores[k]), float(k), {"campaign": int(campaigns[k])}, version=f"v{k // 500}")
+            join.issue(k, float(scores[k]), float(k), keys={"campaign": int(campaigns[k])}, version=f"v{k // 500}")
             if clicks[k]:
                 join.resolve(k, True, k + 3.0)
 
@@ -239,7 +253,7 @@ def in_a_store(path, rows=400):
     """One that has learned, with most of its levels in the store."""
     cal = Segmented("identity", ["user"], max_levels=FEW, store=path)
     users = [k % 40 for k in range(rows)]
-    cal.predict_learn_many(np.full(rows, 0.3), {"user": users}, np.arange(rows) % 3 == 0)
+    cal.predict_learn_many(np.full(rows, 0.3), np.arange(rows) % 3 == 0, keys={"user": users})
     return cal
 
 
@@ -254,9 +268,9 @@ def test_a_damaged_row_is_told(path):
         database.close()
         again = Segmented.from_state(state)
         with pytest.raises(StateError, match="damaged: level 0"):
-            again.predict_one(0.3, {"user": 0})
+            again.predict_one(0.3, keys={"user": 0})
         with pytest.raises(StateError, match="damaged: level 0"):
-            again.learn_one(0.3, {"user": 0}, True)
+            again.learn_one(0.3, True, keys={"user": 0})
         del again
         with sqlite3.connect(path) as database:
             for *row, numbers in before:
@@ -277,9 +291,9 @@ def test_a_copy_cannot_be_merged(path):
 def test_a_state_that_was_left_behind_does_not_take_the_place_of_another(path, small):
     cal = in_a_store(path)
     state = cal.state_dict()
-    cal.learn_many([0.3] * 200, {"user": list(range(200))}, [True] * 200)
+    cal.learn_many([0.3] * 200, [True] * 200, keys={"user": list(range(200))})
     later = Segmented.from_state(state)
-    later.learn_many([0.3] * 100, {"user": list(range(100))}, [True] * 100)
+    later.learn_many([0.3] * 100, [True] * 100, keys={"user": list(range(100))})
     kept = later.state_dict()
     with pytest.raises(StateError, match="a copy has gone on since"):
         cal.state_dict()
@@ -316,7 +330,7 @@ def test_labels_wait_while_their_levels_cannot_be_read(path, small, monkeypatch,
     )
 
     def go_through(join, t):
-        join.issue(t, 0.3, float(t), {"user": t % 40})
+        join.issue(t, 0.3, float(t), keys={"user": t % 40})
         if t % 3 == 0:
             join.resolve(t, True, float(t) + 1.0)
 
@@ -350,15 +364,15 @@ def test_an_impression_whose_levels_cannot_be_read_moves_the_clock_and_no_more(p
 
     join = joined()
     for t in range(60):
-        join.issue(t, 0.3, float(t), {"user": t % 40})
+        join.issue(t, 0.3, float(t), keys={"user": t % 40})
     with monkeypatch.context() as patch:
         patch.setattr(level_store.LevelStore, "rows", fail)
         with pytest.raises(StoreError, match="no luck"):
-            join.issue("new", 0.3, 65.0, {"user": 1})
+            join.issue("new", 0.3, 65.0, keys={"user": 1})
         with pytest.raises(StoreError, match="no luck"):
-            join.issue("old", 0.3, 30.0, {"user": 1})
+            join.issue("old", 0.3, 30.0, keys={"user": 1})
         with pytest.raises(StoreError, match="the label of 59, issued before, waits"):
-            join.issue(59, 0.4, 300.0, {"user": 1})
+            join.issue(59, 0.4, 300.0, keys={"user": 1})
         with pytest.raises(StoreError, match="no state until they are learned"):
             join.to_bytes()
     join.issue("late", 0.3, 50.0)
@@ -376,7 +390,7 @@ def test_kept_states_of_a_join_are_bounded(path):
     with journal:
         join = LabelJoin(Segmented("identity", ["user"], max_levels=FEW, store=path), 1.0, journal=journal)
         for t in range(200):
-            join.issue(t, 0.3, float(t), {"user": t % 40})
+            join.issue(t, 0.3, float(t), keys={"user": t % 40})
             join.to_bytes()
         rows = join.calibrator._level_rows
         assert len(rows._kept) <= 1 + level_store.STATES_OF_JOIN
@@ -390,7 +404,7 @@ def test_levels_of_the_last_snapshot_are_kept_while_later_ones_fail(path, killed
 
     def feed(join, times):
         for t in times:
-            join.issue(t, 0.3, float(t), {"user": t % 40})
+            join.issue(t, 0.3, float(t), keys={"user": t % 40})
 
     join = resumed()
     feed(join, range(20))
@@ -424,7 +438,7 @@ def test_threads_that_open_one_store(tmp_path):
         def learn(cal, errors=errors):
             try:
                 for k in range(3):
-                    cal.learn_one(0.3, {"user": k}, True)
+                    cal.learn_one(0.3, True, keys={"user": k})
             except StateError as error:
                 errors.append(error)
 

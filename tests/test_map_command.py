@@ -84,7 +84,7 @@ def test_mistakes_are_explained(state, tmp_path):
 )
 def test_a_state_with_keys_has_no_map_of_the_score(tmp_path, kind, remedy):
     cal = kind("ops", by=["campaign"])
-    cal.learn_one(0.5, {"campaign": "a"}, True)
+    cal.learn_one(0.5, True, keys={"campaign": "a"})
     save(cal, tmp_path / "state.json")
     done = run(tmp_path / "state.json")
     assert done.exit_code == 2
@@ -94,7 +94,7 @@ def test_a_state_with_keys_has_no_map_of_the_score(tmp_path, kind, remedy):
 def test_segments_are_a_map_and_a_table_of_levels(tmp_path):
     cal = Segmented("ops", by=["campaign"])
     for k in range(400):
-        cal.learn_one(0.25, {"campaign": f"c{k % 4}"}, k % (2 + k % 4) == 0)
+        cal.learn_one(0.25, k % (2 + k % 4) == 0, keys={"campaign": f"c{k % 4}"})
     path, table = tmp_path / "state.json", tmp_path / "levels.csv"
     save(cal, path)
     assert load_map(run(path, "--levels", table).stdout)(0.25) == pytest.approx(
@@ -111,13 +111,13 @@ def test_segments_are_a_map_and_a_table_of_levels(tmp_path):
     database.executemany("INSERT INTO seen VALUES (?, 0.25, ?)", [(k, f"c{k}") for k in range(6)])
     options = ("--levels", table, "--to", "sql", "--column", "pctr", "--source", "seen", "--keep", "row")
     found = dict(database.execute(run(path, *options).stdout).fetchall())
-    want = {k: cal.predict_one(0.25, {"campaign": f"c{k}"}) for k in range(6)}
+    want = {k: cal.predict_one(0.25, keys={"campaign": f"c{k}"}) for k in range(6)}
     assert found == pytest.approx(want, abs=1e-12)
 
 
 def test_a_map_and_its_levels_are_two_files(tmp_path, monkeypatch):
     cal = Segmented("ops", by=["campaign"])
-    cal.learn_one(0.25, {"campaign": "a"}, True)
+    cal.learn_one(0.25, True, keys={"campaign": "a"})
     save(cal, tmp_path / "state.json")
     monkeypatch.chdir(tmp_path)
     for out, levels, why in (("x", "./x", "would overwrite the table of levels"), ("x", "-", "is a file; give")):
@@ -150,7 +150,7 @@ def test_levels_are_of_segments_alone(state, tmp_path):
 
 def test_a_level_that_is_no_text_is_named(tmp_path):
     cal = Segmented("platt", by=["campaign"])
-    cal.learn_one(0.5, {"campaign": "a\udc80"}, True)
+    cal.learn_one(0.5, True, keys={"campaign": "a\udc80"})
     save(cal, tmp_path / "state.json")
     done = run(tmp_path / "state.json", "--levels", tmp_path / "levels.csv")
     assert (done.exit_code, (tmp_path / "levels.csv").exists()) == (2, False)

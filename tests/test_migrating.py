@@ -12,7 +12,7 @@ SOLVES = 1e-12
 def traffic(join, numbers):
     """Issue impressions of which one in seven is clicked: half of them after 5 seconds, the others after 20."""
     for k in numbers:
-        join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3})
+        join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), keys={"campaign": k % 3})
         if k % 7 == 0:
             join.resolve(f"i{k}", True, k + (20.0 if k % 2 else 5.0))
 
@@ -266,7 +266,7 @@ def test_a_calibrator_moves_into_a_shadow_and_out_of_it_and_predicts_as_if_it_ha
         for k in numbers:
             if k % 7 == 0:
                 join.resolve(f"i{k}", True, k + 5.0)
-            yield join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), {"campaign": k % 3}, version).p
+            yield join.issue(f"i{k}", 0.1 + 0.002 * (k % 300), float(k), keys={"campaign": k % 3}, version=version).p
 
     parts = (range(200), "a"), (range(200, 300), "b"), (range(300, 400), "b"), (range(400, 600), "b")
     twin = LabelJoin(make(), 50.0, early)

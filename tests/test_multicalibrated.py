@@ -42,6 +42,11 @@ def stream(n, seed=0, levels=(4, 3)):
     return expit(z), {"a": a.tolist(), "b": [f"b{k}" for k in b.tolist()]}, y
 
 
+def with_keys(call, rows):
+    scores, keys, y = rows
+    return call(scores, y, keys=keys)
+
+
 def rows_of(scores, keys, y):
     rows = [dict(zip(keys, levels, strict=True)) for levels in zip(*keys.values(), strict=True)]
     return zip(scores.tolist(), rows, y.tolist(), strict=True)
@@ -180,9 +185,9 @@ def test_the_theorem(kind, base, large):
     cal._accounts.large = large
     for t in range(n):
         z, keys = BASES[base](rng), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}
-        p = cal.predict_one(z, keys)
+        p = cal.predict_one(z, keys=keys)
         y = nature(t, p, z, keys, cal)
-        cal.learn_one(z, keys, y)
+        cal.learn_one(z, y, keys=keys)
         clamped = min(max(z, 2.0**-52), 1.0 - 2.0**-52)
         before, after = before + loss(clamped, y), after + loss(p, y)
         for field, level in ((None, None), *keys.items(), (("a", "b"), (keys["a"], keys["b"]))):
@@ -201,9 +206,9 @@ def test_the_log_loss_with_weights(kind, heaviest):
     for t in range(1500):
         z, keys = 0.01 + 0.98 * rng.random(), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}
         w = float(7.0 * rng.random() if heaviest == 1.0 else heaviest ** rng.random())
-        p = cal.predict_one(z, keys)
+        p = cal.predict_one(z, keys=keys)
         y = nature(t, p, z, keys, cal)
-        cal.learn_one(z, keys, y, w)
+        cal.learn_one(z, y, w, keys=keys)
         relative = min(scale.relative(w), 32.0)
         before, after = before + relative * loss(z, y), after + relative * loss(p, y)
     found = cal.certificate()
@@ -215,7 +220,7 @@ def test_the_log_loss_with_weights(kind, heaviest):
 def test_a_factor_common_to_all_weights_changes_nothing():
     scores, keys, y = stream(600)
     found = [
-        Multicalibrated("identity", by=BY).predict_learn_many(scores, keys, y, np.full(600, factor))
+        Multicalibrated("identity", by=BY).predict_learn_many(scores, y, np.full(600, factor), keys=keys)
         for factor in (1.0, 1e-9, 3e7)
     ]
     assert np.array_equal(found[0], found[1])
@@ -225,12 +230,12 @@ def test_a_factor_common_to_all_weights_changes_nothing():
 def test_a_heavy_observation_moves_as_far_as_several():
     once, many = (Multicalibrated("identity", by=BY) for _ in range(2))
     for cal in (once, many):
-        cal.learn_many([0.2] * 400, {"a": [1, 2] * 200, "b": [3] * 400}, [0, 1, 0, 0] * 100)
-    start = once.predict_one(0.2, {"a": 1, "b": 3})
-    once.learn_one(0.2, {"a": 1, "b": 3}, True, 8.0)
+        cal.learn_many([0.2] * 400, [0, 1, 0, 0] * 100, keys={"a": [1, 2] * 200, "b": [3] * 400})
+    start = once.predict_one(0.2, keys={"a": 1, "b": 3})
+    once.learn_one(0.2, True, 8.0, keys={"a": 1, "b": 3})
     for _ in range(8):
-        many.learn_one(0.2, {"a": 1, "b": 3}, True)
-    moved = [cal.predict_one(0.2, {"a": 1, "b": 3}) - start for cal in (once, many)]
+        many.learn_one(0.2, True, keys={"a": 1, "b": 3})
+    moved = [cal.predict_one(0.2, keys={"a": 1, "b": 3}) - start for cal in (once, many)]
     assert moved[0] == pytest.approx(moved[1], rel=0.02)  # the mean weight has risen a little
     assert moved[0] > 0.0
 
@@ -257,12 +262,12 @@ def test_a_dense_oracle():
         names += [("a", key["a"], cell, "bin"), ("b", key["b"], cell, "bin")]
         capital = np.array([held.get(name, np.zeros(SIZE)) for name in names])
         p = oracle(z, capital, 0.005, groups)
-        assert cal.predict_one(z, key) == pytest.approx(p, rel=1e-9)
+        assert cal.predict_one(z, keys=key) == pytest.approx(p, rel=1e-9)
         least = 0.005 / (SIZE * groups) * 2.0 * (1.0 + z * D) / (2.0 + D)
         likelihood = (1.0 + D if label else 1.0) / (1.0 + p * D)
         for name, row in zip(names, np.maximum(capital, least) * likelihood, strict=True):
             held[name] = np.maximum(row, cal._accounts.lowest)
-        cal.learn_one(z, key, label)
+        cal.learn_one(z, label, keys=key)
     assert float(capitals(cal).sum()) == pytest.approx(sum(float(row.sum()) for row in held.values()), rel=1e-9)
     assert cal.gap("a", 1, bin=-1).variance > 0.0
 
@@ -296,7 +301,7 @@ def test_right_predictions_are_left_alone():
         y = rng.random(6000) < z
         keys = {"a": rng.integers(20, size=6000).tolist(), "b": rng.integers(10, size=6000).tolist()}
         cal = Multicalibrated("identity", by=BY, pairs=True)
-        p = cal.predict_learn_many(z, keys, y)
+        p = cal.predict_learn_many(z, y, keys=keys)
         costs.append(-cal.certificate().gain)
         assert np.median(np.abs(logit(p) - logit(z))) < 0.01
     assert np.mean(costs) < 0.3
@@ -305,7 +310,7 @@ def test_right_predictions_are_left_alone():
 def test_a_wrong_level_is_found_and_corrected():
     scores, keys, y = stream(20_000, seed=2)
     cal = Multicalibrated("identity", by=BY)
-    p = cal.predict_learn_many(scores, keys, y)
+    p = cal.predict_learn_many(scores, y, keys=keys)
     one = np.array(keys["a"]) == 1
     for q, wrong in ((scores, True), (p, False)):
         z = float((y - q)[one].sum() / np.sqrt((q * (1.0 - q))[one].sum()))
@@ -382,7 +387,7 @@ def test_the_theorem_for_late_labels(kind, delay, base, large):
     late.cal._accounts.large = large
     for t in range(900):
         z, keys = BASES[base](rng), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}
-        expected = late.cal.predict_one(z, keys)
+        expected = late.cal.predict_one(z, keys=keys)
         p = late.issue(z, keys)
         assert p == expected
         y = nature(t, p, z, keys, late.cal)
@@ -435,7 +440,7 @@ def test_multiplying_when_the_label_comes_diverges():
     """The mutant: accounts are multiplied by the ratio of their bet then, and nothing is set aside before."""
 
     def issue(cal, z, keys):
-        return Pending(cal.predict_one(z, keys), z, keys, 1.0, None, None, "Multicalibrated")
+        return Pending(cal.predict_one(z, keys=keys), z, keys, 1.0, None, None, "Multicalibrated")
 
     def learn(cal, one, y):
         levels = [one.keys["a"], one.keys["b"]]
@@ -457,8 +462,8 @@ def test_labels_in_time_that_are_issued(base):
     one, late = Multicalibrated(make(), by=BY), Multicalibrated(make(), by=BY)
     for z, keys, y in rows_of(*stream(300)):
         issued = late.issue(z, keys=keys)
-        assert issued.p == pytest.approx(one.predict_one(z, keys), rel=1e-6)
-        one.learn_one(z, keys, y)
+        assert issued.p == pytest.approx(one.predict_one(z, keys=keys), rel=1e-6)
+        one.learn_one(z, y, keys=keys)
         late.settle(issued, y)
     assert late.n == one.n
     assert late.certificate().gain == pytest.approx(one.certificate().gain, rel=1e-6, abs=1e-6)
@@ -469,7 +474,7 @@ def test_labels_in_time_that_are_issued(base):
 def test_labels_that_never_come_give_everything_back():
     cal = Multicalibrated("auto", by=BY)
     scores, keys, y = stream(200)
-    cal.learn_many(scores, keys, y)
+    cal.learn_many(scores, y, keys=keys)
     before = capitals(cal)
     for z, key, _ in rows_of(*stream(50, seed=3)):
         cal.settle(cal.issue(z, keys=key), None)
@@ -487,7 +492,7 @@ def with_number(record, place, value):
 
 def test_what_was_not_issued_is_refused():
     cal = Multicalibrated("identity", by=BY)
-    cal.learn_many(*stream(50))
+    with_keys(cal.learn_many, stream(50))
     issued, before = cal.issue(0.3, keys={"a": 1, "b": "b0"}), plain(cal)
     wrong = [None, 0.3, replace(issued, record=None)]
     wrong.append(replace(issued, keys={"a": 1, "b": None}, record=issued.record[:7]))
@@ -514,10 +519,10 @@ def test_rounding_below_an_edge_changes_no_bin(make):
     half, below = make(), make()
     for k in range(300):
         for cal, z in ((half, 0.5), (below, np.nextafter(0.5, 0.0))):
-            cal.learn_one(z, {"a": k % 3, "b": 0}, k % 4 == 0)
+            cal.learn_one(z, k % 4 == 0, keys={"a": k % 3, "b": 0})
     for a in range(3):
-        p = half.predict_one(0.5, {"a": a, "b": 0})
-        assert below.predict_one(0.5, {"a": a, "b": 0}) == pytest.approx(p, rel=1e-12)
+        p = half.predict_one(0.5, keys={"a": a, "b": 0})
+        assert below.predict_one(0.5, keys={"a": a, "b": 0}) == pytest.approx(p, rel=1e-12)
         assert p < 0.45
 
 
@@ -533,14 +538,14 @@ def test_a_batch_is_the_loop_to_the_last_bit(make, bins):
     one, many, learner = (Multicalibrated(make(), by=[*BY, ("b", "a")], bins=bins, max_levels=8) for _ in range(3))
     found = []
     for (z, key, label), weight in zip(rows_of(scores, keys, y), w.tolist(), strict=True):
-        found.append(one.predict_one(z, key))
-        one.learn_one(z, key, label, weight)
-    assert many.predict_learn_many(scores, keys, y, w).tolist() == found
-    learner.learn_many(scores, keys, y, w)
+        found.append(one.predict_one(z, keys=key))
+        one.learn_one(z, label, weight, keys=key)
+    assert many.predict_learn_many(scores, y, w, keys=keys).tolist() == found
+    learner.learn_many(scores, y, w, keys=keys)
     assert plain(one) == plain(many) == plain(learner)
-    found = [one.predict_one(z, key) for z, key, _ in rows_of(scores, keys, y)]
+    found = [one.predict_one(z, keys=key) for z, key, _ in rows_of(scores, keys, y)]
     np.testing.assert_allclose(
-        one.predict_many(scores, keys), found, rtol=1e-14
+        one.predict_many(scores, keys=keys), found, rtol=1e-14
     )  # that of Auto differs in the last place
     assert plain(one) == plain(many), "predicting changes nothing"
 
@@ -548,10 +553,10 @@ def test_a_batch_is_the_loop_to_the_last_bit(make, bins):
 def test_columns_may_be_iterators():
     scores, keys, y = stream(100)
     cals = [Multicalibrated(Segmented("ops", by=["a"]), by=["a"]) for _ in range(2)]
-    found = cals[0].predict_learn_many(scores, keys, y)
-    assert cals[1].predict_learn_many(scores, {"a": iter(keys["a"])}, y).tolist() == found.tolist()
-    expected = cals[0].predict_many(scores, keys)
-    assert cals[1].predict_many(scores, {"a": iter(keys["a"])}).tolist() == expected.tolist()
+    found = cals[0].predict_learn_many(scores, y, keys=keys)
+    assert cals[1].predict_learn_many(scores, y, keys={"a": iter(keys["a"])}).tolist() == found.tolist()
+    expected = cals[0].predict_many(scores, keys=keys)
+    assert cals[1].predict_many(scores, keys={"a": iter(keys["a"])}).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(
@@ -563,16 +568,16 @@ def test_a_calibrator_that_reads_the_same_levels_is_the_one_alone(make, by):
     scores, keys, y = stream(300, seed=12)
     w = np.where(np.arange(300) % 5 == 0, 0.0, 1.0 + np.arange(300) % 3)
     alone, held, one, many = make(by), *(Multicalibrated(inner, by=BY) for inner in ("identity", make(by), make(by)))
-    z = alone.predict_learn_many(scores, keys, y, w)
-    expected = held.predict_learn_many(z, keys, y, w).tolist()
-    assert many.predict_learn_many(scores, keys, y, w).tolist() == expected
+    z = alone.predict_learn_many(scores, y, w, keys=keys)
+    expected = held.predict_learn_many(z, y, w, keys=keys).tolist()
+    assert many.predict_learn_many(scores, y, w, keys=keys).tolist() == expected
     for (score, key, label), weight, p in zip(rows_of(scores, keys, y), w.tolist(), expected, strict=True):
-        assert one.predict_one(score, key) == p
-        one.learn_one(score, key, label, weight)
+        assert one.predict_one(score, keys=key) == p
+        one.learn_one(score, label, weight, keys=key)
     assert plain(one) == plain(many)
     assert plain(one.inner) == plain(alone)
-    later = held.predict_many(alone.predict_many(scores, keys), keys).tolist()
-    assert one.predict_many(scores, keys).tolist() == later
+    later = held.predict_many(alone.predict_many(scores, keys=keys), keys=keys).tolist()
+    assert one.predict_many(scores, keys=keys).tolist() == later
 
 
 @pytest.mark.parametrize("most", [3, 1000])
@@ -611,9 +616,9 @@ def test_few_levels_are_held_and_the_log_loss_stays_bounded():
     cal = Multicalibrated("identity", by=["a"], max_levels=5)
     for _ in range(2000):
         z, keys = 0.01 + 0.5 * rng.random(), {"a": int(rng.integers(12))}
-        p = cal.predict_one(z, keys)
+        p = cal.predict_one(z, keys=keys)
         y = bool(rng.random() < (0.9 if keys["a"] < 3 else z))
-        cal.learn_one(z, keys, y)
+        cal.learn_one(z, y, keys=keys)
         before, after = before + loss(z, y), after + loss(p, y)
     accounts, found = cal._accounts, cal.certificate()
     assert cal.tally()["evicted"] > 500
@@ -628,7 +633,7 @@ def test_few_levels_are_held_and_the_log_loss_stays_bounded():
 def with_large_groups(seed=1, n=4000, **more):
     cal = Multicalibrated("identity", by=BY, **more)
     cal._accounts.large = 30.0
-    cal.learn_many(*stream(n, seed=seed))
+    with_keys(cal.learn_many, stream(n, seed=seed))
     return cal
 
 
@@ -675,8 +680,8 @@ def test_further_accounts_bound_what_was_before_they_were_opened():
     cal, found = Multicalibrated("identity", by=BY, bins=0), []
     cal._accounts.large = 200.0
     for z, key, label in rows_of(scores, keys, y):
-        p = cal.predict_one(z, key)
-        cal.learn_one(z, key, label)
+        p = cal.predict_one(z, keys=key)
+        cal.learn_one(z, label, keys=key)
         found.append((label - p, p * (1.0 - p)))
         if fine_values(cal._accounts, 0, 0) is not None:
             break
@@ -699,7 +704,7 @@ def test_large_groups_in_states_and_merges():
     assert large_groups(loaded) == groups
     assert plain(loaded) == plain(cal)
     for one in (cal, loaded):
-        one.learn_many(*stream(500, seed=3))
+        with_keys(one.learn_many, stream(500, seed=3))
     assert plain(loaded) == plain(cal)
     regret = cal.certificate().regret + other.certificate().regret
     cal.merge(other)
@@ -831,7 +836,7 @@ def test_stakes_of_a_level_that_made_room_are_gone():
     cal = Multicalibrated("identity", by=["a"], max_levels=1)
     first = cal.issue(0.3, keys={"a": 1})
     for level in (2, 1):
-        cal.learn_one(0.3, {"a": level}, True)
+        cal.learn_one(0.3, True, keys={"a": level})
     second, before = cal.issue(0.3, keys={"a": 1}), cal.gap("a", 1)
     cal.settle(first, False)
     accounts = cal._accounts
@@ -848,7 +853,7 @@ def test_stakes_of_a_level_that_made_room_are_gone():
 def test_a_prediction_settled_in_an_earlier_state_takes_no_slot():
     """It was issued after the state was saved: its stakes are of no group, and the log loss stays bounded."""
     cal = Multicalibrated("identity", by=["a"])
-    cal.learn_many([0.3] * 100, {"a": [1] * 100}, [0, 1] * 50)
+    cal.learn_many([0.3] * 100, [0, 1] * 50, keys={"a": [1] * 100})
     earlier = copy.deepcopy(cal)
     earlier.settle(cal.issue(0.3, keys={"a": 1}), False)
     accounts = earlier._accounts
@@ -867,7 +872,7 @@ def test_what_the_theorem_says_of_merged_objects():
     for seed in (1, 2):
         scores, keys, y = stream(2000, seed=seed)
         cal = Multicalibrated(Platt(), by=BY)
-        p = cal.predict_learn_many(scores, keys, y)
+        p = cal.predict_learn_many(scores, y, keys=keys)
         one = np.array(keys["a"]) == 1
         tails.append(np.column_stack([y - p, p * (1.0 - p)])[one])
         parts.append(cal)
@@ -881,7 +886,7 @@ def test_what_the_theorem_says_of_merged_objects():
     assert -found.gain <= found.regret
     assert merged.gap("a", 1).variance == pytest.approx(sum(one.gap("a", 1).variance for one in parts))
     scores, keys, y = stream(1000, seed=3)
-    p = merged.predict_learn_many(scores, keys, y)
+    p = merged.predict_learn_many(scores, y, keys=keys)
     one = np.array(keys["a"]) == 1
     for tail in tails:
         rows = np.vstack([tail, np.column_stack([y - p, p * (1.0 - p)])[one]])
@@ -908,7 +913,7 @@ def test_what_cannot_be_merged_or_unlearned():
     assert cal.merges
     assert not cal.unlearns
     with pytest.raises(CapabilityError, match="cannot unlearn: later bets"):
-        cal.unlearn_one(0.5, {}, True)
+        cal.unlearn_one(0.5, True, keys={})
 
 
 @pytest.mark.parametrize(
@@ -917,7 +922,7 @@ def test_what_cannot_be_merged_or_unlearned():
 def test_states_continue_to_the_last_bit(make):
     scores, keys, y = stream(400)
     cal = Multicalibrated(make(), by=[*BY, ("a", "b")], max_levels=9)
-    cal.learn_many(scores, keys, y)
+    cal.learn_many(scores, y, keys=keys)
     issued = [cal.issue(z, keys=key) for z, key, _ in rows_of(*stream(20, seed=5))]
     waiting = pickle.dumps(issued)
     copies = [
@@ -931,7 +936,7 @@ def test_states_continue_to_the_last_bit(make):
     for one in (cal, *copies):
         for k, late in enumerate(pickle.loads(waiting)):
             one.settle(late, (True, False, None)[k % 3])
-        found = one.predict_learn_many(*stream(200, seed=6)).tolist(), plain(one)
+        found = with_keys(one.predict_learn_many, stream(200, seed=6)).tolist(), plain(one)
         wanted = wanted or found
         assert found == wanted
     assert cal.clone().n == 0.0
@@ -941,7 +946,7 @@ def test_states_continue_to_the_last_bit(make):
 
 def test_a_state_is_found_by_its_name(tmp_path):
     cal = Multicalibrated("ops", by=BY)
-    cal.learn_many(*stream(50))
+    with_keys(cal.learn_many, stream(50))
     streamcal.save(cal, tmp_path / "cal.json")
     assert plain(streamcal.load(tmp_path / "cal.json")) == plain(cal)
 
@@ -990,7 +995,7 @@ def changed(cal, change):
 )
 def test_damaged_states(change):
     cal = Multicalibrated("ops", by=BY)
-    cal.learn_many(*stream(50))
+    with_keys(cal.learn_many, stream(50))
     cal.settle(cal.issue(0.3, keys={"a": 1, "b": "b1"}), True)
     assert plain(Multicalibrated.from_state(changed(cal, lambda learned: None))) == plain(cal)
     with pytest.raises(StateError):
@@ -1051,19 +1056,19 @@ def test_groups_that_cannot_be():
 def test_keys_are_read_as_by_segmented():
     cal = Multicalibrated("identity", by=BY)
     for keys in ({"a": "7", "b": "x"}, {"a": 7.0, "b": "x"}, {"a": np.int64(7), "b": "x"}):
-        cal.learn_one(0.3, keys, True)
+        cal.learn_one(0.3, True, keys=keys)
     assert cal.gap("a", 7).variance == pytest.approx(cal.gap().variance)
     before = plain(cal)
     for keys in ([1], {"aa": 1, "bb": 2}, {"a": 0.5, "b": 1}, None):
         with pytest.raises(InputError):
-            cal.learn_one(0.3, keys, True)
+            cal.learn_one(0.3, True, keys=keys)
         with pytest.raises(InputError):
-            cal.predict_one(0.3, keys)
+            cal.predict_one(0.3, keys=keys)
         with pytest.raises(InputError):
             cal.issue(0.3, keys=keys)
     for given_rows in (([0.1, 2.0], {"a": [1, 2], "b": [1, 2]}, [0, 1]), ([0.1], {"a": [[]], "b": [1]}, [0])):
         with pytest.raises(InputError):
-            cal.predict_learn_many(*given_rows)
+            with_keys(cal.predict_learn_many, given_rows)
     assert plain(cal) == before
     assert Multicalibrated(Segmented("ops", by=["c"]), by=BY).fields == ("a", "b", "c")
 
@@ -1086,8 +1091,8 @@ def test_a_join_issues_and_settles(make):
         if k >= 50:
             by_hand.settle(*queue.pop(0))
         queue.append((by_hand.issue(score, float(k), keys={**keys, **missing}), y))
-        looked = join.predict_one(score, float(k) if k % 2 else None, keys) if k else None
-        issued = join.issue(k, score, float(k), keys)
+        looked = join.predict_one(score, float(k) if k % 2 else None, keys=keys) if k else None
+        issued = join.issue(k, score, float(k), keys=keys)
         assert issued.p == queue[-1][0].p
         assert looked is None or 0.0 < looked < 1.0
         join.resolve(k, y, float(k))
@@ -1103,7 +1108,7 @@ def test_a_join_goes_on_from_its_state_and_its_journal(tmp_path):
             with Journal(tmp_path / f"{len(stops)}.journal") as journal:
                 join = LabelJoin(Multicalibrated("auto", by=BY), 50.0, journal=journal, max_held=40)
                 for k, (score, keys, y) in enumerate(events[done:stop], done):
-                    join.issue(f"i{k}", score, float(k), keys, "v1" if k < 150 else "v2", w=1.0 + k % 2)
+                    join.issue(f"i{k}", score, float(k), keys=keys, version="v1" if k < 150 else "v2", w=1.0 + k % 2)
                     join.resolve(f"i{k}", y, float(k))
                 if stop == 200:
                     join.snapshot()
@@ -1117,7 +1122,7 @@ def test_a_join_that_gives_up_labels_gives_the_stakes_back():
     cal = Multicalibrated("identity", by=BY)
     join = LabelJoin(cal, 1000.0, max_held=20)
     for k, (score, keys, _) in enumerate(traffic(300)):
-        join.issue(k, score, float(k), keys)
+        join.issue(k, score, float(k), keys=keys)
     assert join.tally()["unheld"] > 200
     assert slots(cal._accounts, 0, 0)[1] == 19.0
     join.advance(5000.0)
@@ -1147,7 +1152,7 @@ def test_it_is_evaluated_and_compared():
     scores, keys, y = stream(500)
     run, alone = Prequential(Multicalibrated("identity", by=BY)), Multicalibrated("identity", by=BY)
     found = run.step_many(scores, y, keys=keys)
-    assert found[:, 0].tolist() == alone.predict_learn_many(scores, keys, y).tolist()
+    assert found[:, 0].tolist() == alone.predict_learn_many(scores, y, keys=keys).tolist()
     data = pd.DataFrame({"score": scores, "label": y, **keys})
     methods = {"held": Multicalibrated("ops", by=BY), "ops": "ops"}
     for delay in (0, 20):

@@ -45,7 +45,7 @@ def given(cal, keys):
 def predicted(cal, score, keys):
     if isinstance(cal, Shadow):
         return cal.predict_one(score, keys=keys)
-    return cal.predict_one(score, keys) if isinstance(cal, Segmented | Multicalibrated) else cal.predict_one(score)
+    return cal.predict_one(score, keys=keys) if isinstance(cal, Segmented | Multicalibrated) else cal.predict_one(score)
 
 
 def plain(cal):
@@ -80,7 +80,7 @@ def test_settled_in_the_order_of_issue_it_is_what_a_join_learns(make):
             cal.settle(*waiting.pop(0))
         levels = {name: keys[name] for name in ("campaign", "device")}
         waiting.append((cal.issue(score, float(k), **given(cal, levels)), y))
-        assert join.issue(k, score, float(k), levels).p == waiting[-1][0].p
+        assert join.issue(k, score, float(k), keys=levels).p == waiting[-1][0].p
         join.resolve(k, y, float(k))
     assert plain(join.calibrator) == plain(cal)
 
@@ -92,7 +92,7 @@ def test_what_is_settled_at_once_is_learned_as_by_learn_one(name):
         issued = issuing.issue(score, **given(issuing, keys))
         assert issued.p == predicted(loop, score, keys)
         issuing.settle(issued, y)
-        loop.learn_one(score, keys, y) if given(loop, keys) else loop.learn_one(score, y)
+        loop.learn_one(score, y, keys=keys) if given(loop, keys) else loop.learn_one(score, y)
         before = plain(issuing)
         issuing.settle(issuing.issue(score, **given(issuing, keys)), None)
         assert plain(issuing) == before

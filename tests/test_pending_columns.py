@@ -48,10 +48,10 @@ def issued(join: LabelJoin, given: dict[str, Any], rows: range, keys: list[Any] 
         try:
             if many:
                 levels = None if keys is None else keys[some]
-                found += join.issue_many(ids[some], scores[some], t[some], levels, w=w[some]).tolist()
+                found += join.issue_many(ids[some], scores[some], t[some], keys=levels, w=w[some]).tolist()
             else:
                 level = None if keys is None else keys[at]
-                one = join.issue(ids[at], float(scores[at]), float(t[at]), level, w=float(w[at]))
+                one = join.issue(ids[at], float(scores[at]), float(t[at]), keys=level, w=float(w[at]))
                 found.append(one.p)
         except InputError as error:
             found.append(str(error))
@@ -104,6 +104,21 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
             assert again.replayed > 0
             assert again.tally() == one.tally()
             assert again.state_dict() == one.state_dict()
+
+
+@pytest.mark.parametrize("name", ["online-platt", "auto"])
+def test_what_is_learned_is_told_the_same(name: str) -> None:
+    """`on_learned` gets each label with its weight, in order, and sees the join as it is after the rows taken."""
+    rows, told = events(6), []
+    for many in (False, True):
+        found: list[Any] = []
+        join = LabelJoin(METHODS[name](), 100.0, late=0.0)
+        join.on_learned = lambda one, y, found=found: found.append((one, y))
+        taken(join, rows, 700, many=many)
+        told.append(found)
+        assert len(found) == join.tally()["learned"] > 1_000
+    assert told[0] == told[1]
+    assert any(one.w == 3.0 for one, _ in told[0])
 
 
 def test_what_watches_is_told_the_same() -> None:

@@ -86,7 +86,7 @@ def test_effects_are_those_of_the_heaviest_levels_in_order():
     cal = Segmented("ops", by=["campaign"])
     rng = np.random.default_rng(1)
     level = rng.integers(8, size=3_000)
-    cal.learn_many(np.full(3_000, 0.3), {"campaign": level}, rng.random(3_000) < 0.1 + 0.05 * level)
+    cal.learn_many(np.full(3_000, 0.3), rng.random(3_000) < 0.1 + 0.05 * level, keys={"campaign": level})
     found = cal.effects("campaign")
     assert [one.n for one in found] == sorted((one.n for one in found), reverse=True)
     assert all(tuple(one)[1:] == cal.effect("campaign", one.level) for one in found)

@@ -28,7 +28,7 @@ KEYS = {"a": 1}
 
 def segmented():
     cal = Segmented(OnlinePlatt(), by=["a"])
-    cal.learn_many([0.2, 0.4, 0.6] * 5, {"a": [1, 2, "x"] * 5}, [0, 1, 0] * 5)
+    cal.learn_many([0.2, 0.4, 0.6] * 5, [0, 1, 0] * 5, keys={"a": [1, 2, "x"] * 5})
     return cal
 
 
@@ -41,7 +41,7 @@ def shadow():
 
 def joined():
     join = LabelJoin(segmented(), 3600.0)
-    join.issue("first", 0.3, 0.0, KEYS)
+    join.issue("first", 0.3, 0.0, keys=KEYS)
     return join
 
 
@@ -60,7 +60,7 @@ class OfAQuarter:
 
 @pytest.mark.parametrize("w", [pd.NA, SERIES, np.array([]), Decimal("sNaN")])
 def test_a_weight_that_cannot_be_compared(w):
-    for make, learn in ((segmented, lambda one: one.learn_one(0.3, KEYS, True, w)), (joined, issue_weighted(w))):
+    for make, learn in ((segmented, lambda one: one.learn_one(0.3, True, w, keys=KEYS)), (joined, issue_weighted(w))):
         refused(make(), learn)
 
 
@@ -70,14 +70,14 @@ def issue_weighted(w):
 
 @pytest.mark.parametrize("keys", [pd.NA, SERIES, np.array([])])
 def test_keys_that_have_no_truth_value(keys):
-    refused(joined(), lambda join: join.issue("next", 0.3, 1.0, keys))
-    refused(joined(), lambda join: join.predict_one(0.3, 1.0, keys))
+    refused(joined(), lambda join: join.issue("next", 0.3, 1.0, keys=keys))
+    refused(joined(), lambda join: join.predict_one(0.3, 1.0, keys=keys))
     refused(watching(), lambda monitor: monitor.update(True, 0.3, keys))
     refused(segmented(), lambda cal: cal.effect(keys, 1))
 
 
 def test_a_span_of_time_is_no_level():
-    refused(segmented(), lambda cal: cal.learn_one(0.3, {"a": SECOND}, True))
+    refused(segmented(), lambda cal: cal.learn_one(0.3, True, keys={"a": SECOND}))
     refused(watching(), lambda monitor: monitor.update(True, 0.3, {"a": SECOND}))
 
 
@@ -89,7 +89,9 @@ def test_a_version_that_is_none(version):
 @pytest.mark.parametrize(("level", "place"), [([1], 2), (0.5, 2), (np.timedelta64(1), 2)])
 def test_a_bad_level_of_a_column_is_named_with_its_row(level, place):
     column = ["x", 1, level, level]
-    refused(segmented(), lambda cal: cal.learn_many([0.3] * 4, {"a": column}, [0, 1, 0, 1]), rf"keys\['a'\]\[{place}\]")
+    refused(
+        segmented(), lambda cal: cal.learn_many([0.3] * 4, [0, 1, 0, 1], keys={"a": column}), rf"keys\['a'\]\[{place}\]"
+    )
 
 
 def test_parts_that_no_float_holds():

@@ -42,7 +42,7 @@ from streamcal import (
     Window,
 )
 from streamcal.calibrators.registry import DEFAULT_METHOD
-from streamcal.live import Segmented
+from streamcal.live import Multicalibrated, Segmented
 from streamcal.river import (
     Brier,
     CalibratedClassifier,
@@ -284,7 +284,17 @@ def test_progressive_val_score_hands_times_and_weights_on():
     assert model.calibrator.state_dict() == twin.calibrator.state_dict()
 
 
-@pytest.mark.parametrize("make", [Auto, lambda: Protected(delay=3)])
+FEATURES = ["ip_in_url"]
+SELF_PACED = {
+    "auto": Auto,
+    "protected": lambda: Protected(delay=3),
+    "segments": lambda: Segmented("auto", FEATURES),
+    "groups": lambda: Multicalibrated("auto", FEATURES),
+    "groups of segments": lambda: Multicalibrated(Segmented("auto", FEATURES), FEATURES),
+}
+
+
+@pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
 def test_further_predictions_change_nothing_that_is_learned(make):
     """A label belongs to the prediction of its own `learn_one`, also where scores repeat and others were asked for."""
     quiet, asked = (CalibratedClassifier(tree.HoeffdingTreeClassifier(), make()) for _ in range(2))
@@ -314,6 +324,26 @@ def test_late_labels_are_those_of_what_was_issued(make):
                 base.learn_one(x, y, w=2.0)
     assert model.calibrator.state_dict() == by_hand.state_dict()
     assert model.classifier.predict_proba_one(ROWS[0][0]) == base.predict_proba_one(ROWS[0][0])
+
+
+def test_a_score_among_the_features_is_calibrated_by_segment():
+    model, by_hand = ScoreCalibrator(Segmented("ops", by=["site"]), on="pctr"), Segmented("ops", by=["site"])
+    for k in range(60):
+        x = {"pctr": 0.2 + k % 5 / 10, "site": f"s{k % 2}"}
+        assert model.predict_proba_one(x)[True] == by_hand.predict_one(x["pctr"], keys=x)
+        model.learn_one(x, k % 3 == 0)
+        by_hand.learn_one(x["pctr"], k % 3 == 0, keys=x)
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+
+
+@pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
+def test_a_weighted_label_of_now_is_that_of_the_calibrator_alone(make):
+    model, by_hand = CalibratedClassifier(Fixed({True: 0.3}), make()), make()
+    for k, (x, y) in enumerate(ROWS[:100]):
+        w = (0.0, 1.0, 4.0)[k % 3]
+        model.learn_one(x, y, w=w)
+        by_hand.learn_one(0.3, y, w, keys=x if by_hand.fields else None)
+    assert model.calibrator.state_dict() == by_hand.state_dict()
 
 
 def test_a_prediction_without_a_score_is_settled_by_the_base_alone():

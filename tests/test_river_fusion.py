@@ -62,6 +62,39 @@ def test_the_scores_are_what_the_bases_say_before_they_learn():
     assert model.fusion.n == fusion.n == 150  # naive Bayes has no opinion before its first row: one score
 
 
+def test_late_labels_are_those_of_what_was_issued():
+    """As by a fusion and bases, taught by hand; labels in another order, some of which never come."""
+    model, twins, fusion = FusedClassifier(bases()), bases(), FusedClassifier(bases()).fusion
+    waiting = []
+    for k, (x, y) in enumerate(ROWS[:150]):
+        answers = [twin.predict_proba_one(x) for twin in twins]
+        scores = [answer.get(True, 0.0) if answer else None for answer in answers]
+        waiting.append((x, y, model.issue(x), fusion.issue(scores)))
+        assert waiting[-1][2].p == waiting[-1][3].p == model.predict_proba_one(x)[True]
+        if k > 20:
+            x, y, issued, own = waiting.pop(k % 5)
+            y = None if k % 7 == 0 else y
+            model.settle(pickle.loads(pickle.dumps(issued)), y, w=2.0)
+            fusion.settle(own, y, w=2.0)
+            for twin in twins if y is not None else ():
+                if isinstance(twin, naive_bayes.GaussianNB):
+                    twin.learn_one(x, y)
+                else:
+                    twin.learn_one(x, y, w=2.0)
+    assert model.fusion.state_dict() == fusion.state_dict()
+    assert fusion.n > 10.0
+    answers = [[one.predict_proba_one(ROWS[0][0]) for one in bases] for bases in (model.models, twins)]
+    assert answers[0] == answers[1]
+
+
+def test_a_prediction_without_a_score_is_settled_by_the_bases_alone():
+    model = FusedClassifier([Fixed({}), Fixed({})])
+    first, second = model.issue({}), model.issue({})
+    model.settle(first, True)
+    model.settle(second, None)
+    assert (first.p, model.fusion.n, model.models[0].learned) == (0.5, 0.0, [(True, 1.0, None)])
+
+
 @pytest.mark.full
 def test_it_is_better_than_each_of_its_bases():
     found = [evaluate.progressive_val_score(datasets.Phishing().take(700), one, Brier()).get() for one in bases()]

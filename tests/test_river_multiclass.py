@@ -123,3 +123,31 @@ def test_what_is_no_classifier_or_calibrator_is_refused():
         CalibratedMulticlassClassifier(linear_model.LinearRegression())
     with pytest.raises(InputError, match="many classes"):
         CalibratedMulticlassClassifier(naive_bayes.GaussianNB(), Platt())
+
+
+@pytest.mark.parametrize("make", CALIBRATORS.values(), ids=CALIBRATORS)
+def test_late_labels_are_those_of_what_was_issued(make):
+    """As by a calibrator and a base, taught by hand; labels in another order, some of which never come."""
+    model, base, by_hand = (
+        CalibratedMulticlassClassifier(BASES["naive Bayes"](), make()),
+        BASES["naive Bayes"](),
+        make(),
+    )
+    waiting = []
+    for k, (x, y) in enumerate(ROWS):
+        scores, issued = base.predict_proba_one(x), model.issue(x)
+        own = by_hand.issue(scores) if any(scores.values()) else None
+        assert issued.p == model.predict_proba_one(x)
+        assert own is None or issued.p == own.p
+        waiting.append((x, y, issued, own))
+        if k > 20:
+            x, y, issued, own = waiting.pop(k % 5)
+            y = None if k % 7 == 0 else y
+            model.settle(pickle.loads(pickle.dumps(issued)), y, w=2.0)
+            if own is not None:
+                by_hand.settle(own, y, w=2.0)
+            if y is not None:
+                base.learn_one(x, y)
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+    assert by_hand.n > 100.0
+    assert model.classifier.predict_proba_one(ROWS[0][0]) == base.predict_proba_one(ROWS[0][0])

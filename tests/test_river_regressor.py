@@ -120,6 +120,40 @@ def test_whatever_can_be_a_float_is_a_prediction(answer):
     assert models[0].residual_sd == models[1].residual_sd
 
 
+@pytest.mark.parametrize("name", ["LinearRegression", "BayesianLinearRegression"])
+def test_an_outcome_that_is_settled_at_once_is_learned_as_one_of_now(name):
+    at_once, settled = (
+        CalibratedRegressor(preprocessing.StandardScaler() | getattr(linear_model, name)(), half_life=30)
+        for _ in range(2)
+    )
+    for k, (x, y) in enumerate(ROWS[:120]):
+        y = 1e6 if k == 60 else y  # out of proportion: nothing for the calibrator
+        issued, expected = settled.issue(x), at_once.predict_distribution_one(x)
+        assert (issued.p is None) == (expected is None)
+        assert expected is None or issued.p.mean == expected.mean
+        settled.settle(issued, y)
+        at_once.learn_one(x, y)
+    assert settled.calibrator.state_dict() == at_once.calibrator.state_dict()
+    assert settled.residual_sd == at_once.residual_sd
+    assert settled.predict_one(ROWS[0][0]) == at_once.predict_one(ROWS[0][0])
+
+
+def test_late_outcomes_have_the_residuals_of_what_was_issued():
+    """The base moves between prediction and outcome; the first has no forecast, and one outcome never comes."""
+    model = CalibratedRegressor(Fixed(0.0))
+    without = model.issue({})
+    model.regressor.answer = 100.0
+    model.settle(without, 1.0)
+    assert (without.p, model.residual_sd, model.calibrator.n) == (None, 1.0, 0.0)
+    model.regressor.answer = 0.0
+    first, second, third = (model.issue({}) for _ in range(3))
+    model.regressor.answer = 100.0
+    for one in (third, second):
+        model.settle(pickle.loads(pickle.dumps(one)), 1.0)
+    model.settle(first, None)
+    assert (model.residual_sd, model.calibrator.n, model.regressor.learned) == (1.0, 2.0, [(1.0, 1.0)] * 3)
+
+
 def test_learning_asks_the_base_once():
     model = taught(CalibratedRegressor(Counting()), [({}, 1.0)] * 5)
     assert model.regressor.asked == 5

@@ -45,9 +45,12 @@ def test_it_learns_what_segmented_learns_from_the_scores():
     alone = SEGMENTS.clone()
     for k in range(200):
         x, y, w = {**ROW, "campaign": f"c{k % 3}"}, k % 3 == 0, 1.0 + k % 2
-        assert model.predict_proba_one(x) == {True: alone.predict_one(0.5, x), False: 1.0 - alone.predict_one(0.5, x)}
+        assert model.predict_proba_one(x) == {
+            True: alone.predict_one(0.5, keys=x),
+            False: 1.0 - alone.predict_one(0.5, keys=x),
+        }
         model.learn_one(x, y, w=w)
-        alone.learn_one(0.5, x, y, w)
+        alone.learn_one(0.5, y, w, keys=x)
     assert model.calibrator.state_dict() == alone.state_dict()
 
 

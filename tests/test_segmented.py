@@ -20,6 +20,7 @@ from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.live import LabelJoin, Multicalibrated, Segmented, Shadow
 from streamcal.multiclass import OneVsRest
+from streamcal.states import plain as in_lists
 
 BY = ["campaign", ("campaign", "placement")]
 
@@ -48,7 +49,7 @@ def losses(p, y):
 
 
 def learned(cal, scores, keys, y):
-    cal.learn_many(scores, keys, y)
+    cal.learn_many(scores, y, keys=keys)
     return cal
 
 
@@ -84,10 +85,10 @@ def adversary(cal, n, levels):
     scores, found, base, y = rng.uniform(0.02, 0.98, n), [], [], []
     for score, level in zip(scores.tolist(), levels(rng, n), strict=True):
         keys = {"campaign": level, "placement": level % 3}
-        found.append(cal.predict_one(score, keys))
+        found.append(cal.predict_one(score, keys=keys))
         base.append(score)
         y.append(found[-1] < score if abs(found[-1] - score) > 1e-12 else len(y) % 2 == 0)
-        cal.learn_one(score, keys, y[-1])
+        cal.learn_one(score, y[-1], keys=keys)
     return np.array(base), np.array(found), np.array(y)
 
 
@@ -111,7 +112,7 @@ def test_the_bound_holds_on_streams(method, case):
         scores = np.where(np.arange(len(y)) % 3 == 0, 0.0, scores)
     cal = Segmented(method, BY)
     base = cal.overall.clone().predict_learn_many(scores, y)
-    found = cal.predict_learn_many(scores, keys, y)
+    found = cal.predict_learn_many(scores, y, keys=keys)
     finite = np.isfinite(np.cumsum(losses(base, y)))
     assert_bounded(base[finite], found[finite], y[finite], len(BY))
     assert ((found > 0.0) & (found < 1.0)).all(), "where the calibrator says 0 too"
@@ -148,7 +149,7 @@ def test_the_bound_holds_on_a_real_stream_and_much_is_gained():
     keys = {name: [row[name] for row in x] for name in ("job", "contact", "month")}
     cal = Segmented("ops", list(keys))
     base = cal.overall.clone().predict_learn_many(scores, y)
-    found = cal.predict_learn_many(scores, keys, y)
+    found = cal.predict_learn_many(scores, y, keys=keys)
     assert_bounded(base, found, y, len(keys))
     assert losses(found, y).sum() < losses(base, y).sum() - 100.0
 
@@ -156,7 +157,7 @@ def test_the_bound_holds_on_a_real_stream_and_much_is_gained():
 @pytest.mark.parametrize("weight", [0.25, 1.0])
 def test_the_bound_holds_for_weights_up_to_one(weight):
     scores, keys, y = stream(2000, seed=4, deviation=0.0)
-    found = Segmented("identity", BY).predict_learn_many(scores, keys, y, np.full(len(y), weight))
+    found = Segmented("identity", BY).predict_learn_many(scores, y, np.full(len(y), weight), keys=keys)
     assert_bounded(scores, found, y, len(BY), weight)
 
 
@@ -291,18 +292,18 @@ def test_many_is_the_loop_to_the_last_bit(seed, most, weighted):
     w = np.random.default_rng(seed).choice([0.0, 0.5, 1.0, 3.0], len(y)) if weighted else np.ones(len(y))
     keys["campaign"][3] = None
     many, loop = (Segmented("ops", BY, max_levels=most) for _ in range(2))
-    found = many.predict_learn_many(scores, keys, y, w)
+    found = many.predict_learn_many(scores, y, w, keys=keys)
     expected = []
     for (score, key, label), weight in zip(rows_of(scores, keys, y), w.tolist(), strict=True):
-        expected.append(loop.predict_one(score, key))
-        loop.learn_one(score, key, label, weight)
+        expected.append(loop.predict_one(score, keys=key))
+        loop.learn_one(score, label, weight, keys=key)
     assert found.tolist() == expected
     assert many.state_dict() == loop.state_dict()
     learning = learned(Segmented("ops", BY, max_levels=most), scores, keys, y)
     if not weighted:
         assert learning.state_dict() == loop.state_dict()
-    at = many.predict_many(scores, keys)
-    assert at.tolist() == [many.predict_one(score, key) for score, key, _ in rows_of(scores, keys, y)]
+    at = many.predict_many(scores, keys=keys)
+    assert at.tolist() == [many.predict_one(score, keys=key) for score, key, _ in rows_of(scores, keys, y)]
 
 
 @pytest.mark.parametrize("method", ["identity", "ops", Platt(forgetting=Window(50))])
@@ -310,10 +311,12 @@ def test_what_needs_no_check_is_learned_as_what_is_converted(method):
     scores, keys, y = stream(200, seed=14)
     plain_one, converted = Segmented(method, BY), Segmented(method, BY)
     for k, (score, key, label) in enumerate(rows_of(scores, keys, y)):
-        plain_one.learn_one(score, key, label, 2.0 if k % 3 == 0 else 1.0)
+        plain_one.learn_one(score, label, 2.0 if k % 3 == 0 else 1.0, keys=key)
         levels = {**key, "placement": float(key["placement"])}
-        converted.learn_one(np.float64(score), levels, (int, float, np.bool_)[k % 3](label), 2 if k % 3 == 0 else 1)
-        assert plain_one.predict_one(score, key) == converted.predict_one(np.float64(score), levels)
+        converted.learn_one(
+            np.float64(score), (int, float, np.bool_)[k % 3](label), 2 if k % 3 == 0 else 1, keys=levels
+        )
+        assert plain_one.predict_one(score, keys=key) == converted.predict_one(np.float64(score), keys=levels)
     assert plain_one.state_dict() == converted.state_dict()
 
 
@@ -341,7 +344,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
         again.load_orders(chain.orders())
         assert again.predict(0.3, 0.4, level) == chain.predict(0.3, 0.4, level)
         terms = chain.terms(0, chain.levels(0)[-1]), chain.effect(0, "c1")
-        found.append((out.tolist(), parts, late, terms, [again.state(j) for j in range(3)]))
+        found.append((out.tolist(), parts, late, terms, [in_lists(again.state(j)) for j in range(3)]))
     assert found[0] == found[1]
 
 
@@ -397,12 +400,12 @@ def test_kernels_refuse_other_lengths():
 def test_segments_that_differ_are_told_apart_and_those_that_do_not_cost_little():
     scores, keys, y = stream(20_000, seed=1)
     cal, alike = Segmented("identity", ["campaign"]), Segmented("identity", ["campaign"])
-    gain = losses(scores, y).sum() - losses(cal.predict_learn_many(scores, keys, y), y).sum()
+    gain = losses(scores, y).sum() - losses(cal.predict_learn_many(scores, y, keys=keys), y).sum()
     assert gain > 250.0
     assert cal.weights("campaign")["nothing"] < 0.01
     assert cal.variance("campaign") > 0.1
     none = np.random.default_rng(2).random(len(y)) < scores
-    loss = losses(alike.predict_learn_many(scores, keys, none), none).sum() - losses(scores, none).sum()
+    loss = losses(alike.predict_learn_many(scores, none, keys=keys), none).sum() - losses(scores, none).sum()
     assert loss < bound(len(y), 1)
     assert alike.weights("campaign")["nothing"] > 0.5
     assert alike.variance("campaign") < 0.01
@@ -415,8 +418,8 @@ def test_segments_that_differ_are_told_apart_and_those_that_do_not_cost_little()
 def test_a_field_that_is_missing_is_passed(missing):
     cal = learned(Segmented("identity", BY), *stream(500))
     before = cal.state_dict()["learned"]["fields"]
-    assert cal.predict_one(0.3, {**missing, "placement": 1}) == cal.predict_one(0.3, {})
-    cal.learn_one(0.3, {**missing, "placement": 1}, True)
+    assert cal.predict_one(0.3, keys={**missing, "placement": 1}) == cal.predict_one(0.3, keys={})
+    cal.learn_one(0.3, True, keys={**missing, "placement": 1})
     *fields, all_traffic = cal.state_dict()["learned"]["fields"]
     assert fields == before[:2]
     assert all_traffic != before[2], "which every observation is part of"
@@ -426,16 +429,18 @@ def test_a_field_that_is_missing_is_passed(missing):
 def test_a_pair_with_one_half_missing_has_no_level_and_its_other_field_has():
     cal = learned(Segmented("identity", BY), *stream(500))
     n, pair = cal.effect("campaign", "c1")[2], cal.levels(BY[1])
-    cal.learn_one(0.3, {"campaign": "c1"}, True)
+    cal.learn_one(0.3, True, keys={"campaign": "c1"})
     assert cal.effect("campaign", "c1")[2] == n + 1.0
     assert cal.levels(BY[1]) == pair
 
 
 def test_a_level_never_seen_leaves_the_forecast_and_repeats_do_not():
     cal = learned(Segmented("identity", BY), *stream(500))
-    assert cal.predict_one(0.3, {"campaign": "new", "placement": 0}) == cal.predict_one(0.3, {})
-    assert cal.predict_one(0.3, {"campaign": "c1", "placement": 0}) != pytest.approx(cal.predict_one(0.3, {}), abs=1e-3)
-    cal.predict_one(0.3, {"campaign": "new", "placement": 0})
+    assert cal.predict_one(0.3, keys={"campaign": "new", "placement": 0}) == cal.predict_one(0.3, keys={})
+    assert cal.predict_one(0.3, keys={"campaign": "c1", "placement": 0}) != pytest.approx(
+        cal.predict_one(0.3, keys={}), abs=1e-3
+    )
+    cal.predict_one(0.3, keys={"campaign": "new", "placement": 0})
     assert "new" not in cal.levels("campaign"), "predicting learns nothing"
 
 
@@ -445,8 +450,8 @@ def test_a_level_never_seen_leaves_the_forecast_and_repeats_do_not():
 def test_levels_that_are_equal_are_one(same):
     cal = Segmented("identity", ["device"])
     for level in same:
-        cal.learn_one(0.3, {"device": level}, True)
-    cal.learn_many([0.3] * len(same), {"device": list(same)}, [True] * len(same))
+        cal.learn_one(0.3, True, keys={"device": level})
+    cal.learn_many([0.3] * len(same), [True] * len(same), keys={"device": list(same)})
     assert cal.levels("device") == [same[0]]
     assert cal.effect("device", same[0])[2] == 2 * len(same)
     assert plain(cal) == cal.state_dict()
@@ -454,9 +459,9 @@ def test_levels_that_are_equal_are_one(same):
 
 def test_the_text_of_a_number_is_the_number_as_pandas_writes_it_with_or_without_missing_ones():
     cal = Segmented("identity", ["device"])
-    cal.learn_many([0.5] * 5, {"device": [1, "01", "1.0", "+1", "1.5"]}, [1, 0, 1, 0, 1])
+    cal.learn_many([0.5] * 5, [1, 0, 1, 0, 1], keys={"device": [1, "01", "1.0", "+1", "1.5"]})
     assert set(cal.levels("device")) == {1, "01", "+1", "1.5"}
-    cal.learn_one(0.5, {"device": "1.0"}, True)
+    cal.learn_one(0.5, True, keys={"device": "1.0"})
     assert cal.effect("device", 1)[2] == 3.0
 
 
@@ -465,10 +470,10 @@ def test_a_field_under_another_name_is_an_error(keys):
     cal = learned(Segmented("ops", BY), *stream(100))
     before, columns = cal.state_dict(), {name: [level] for name, level in keys.items()}
     calls = [
-        lambda: cal.predict_one(0.3, keys),
-        lambda: cal.learn_one(0.3, keys, True),
-        lambda: cal.predict_many([0.3], columns),
-        lambda: cal.learn_many([0.3], columns, [True]),
+        lambda: cal.predict_one(0.3, keys=keys),
+        lambda: cal.learn_one(0.3, True, keys=keys),
+        lambda: cal.predict_many([0.3], keys=columns),
+        lambda: cal.learn_many([0.3], [True], keys=columns),
         lambda: LabelJoin(cal, 10.0).issue(1, 0.3, 0.0, keys=keys),
     ]
     for call in calls:
@@ -476,7 +481,7 @@ def test_a_field_under_another_name_is_an_error(keys):
             call()
     assert cal.state_dict() == before
     for fine in ({}, {"campaign": None, "site": "a"}, {"campaign": "c1", "placement": 0, "campagin": "c1"}):
-        LabelJoin(cal, 10.0).issue(1, cal.predict_one(0.3, fine), 0.0, keys=fine)
+        LabelJoin(cal, 10.0).issue(1, cal.predict_one(0.3, keys=fine), 0.0, keys=fine)
 
 
 @pytest.mark.parametrize(
@@ -489,12 +494,12 @@ def test_a_field_under_another_name_is_an_error(keys):
 def test_bad_keys_change_nothing(keys):
     cal = learned(Segmented("ops", BY), *stream(100))
     before = cal.state_dict()
-    for call in (lambda: cal.predict_one(0.3, keys), lambda: cal.learn_one(0.3, keys, True)):
+    for call in (lambda: cal.predict_one(0.3, keys=keys), lambda: cal.learn_one(0.3, True, keys=keys)):
         with pytest.raises(InputError):
             call()
     columns = {name: ["c1", level] for name, level in keys.items()} if isinstance(keys, dict) else keys
     with pytest.raises(InputError):
-        cal.predict_learn_many([0.2, 0.3], columns, [0, 1])
+        cal.predict_learn_many([0.2, 0.3], [0, 1], keys=columns)
     assert cal.state_dict() == before
 
 
@@ -506,13 +511,13 @@ def test_bad_observations_change_nothing(row):
     before = cal.state_dict()
     score, y, w = row
     with pytest.raises(InputError):
-        cal.learn_one(score, {"campaign": "c1"}, y, w)
+        cal.learn_one(score, y, w, keys={"campaign": "c1"})
     with pytest.raises(InputError):
-        cal.predict_learn_many([0.5, score], {"campaign": ["c1", "c2"]}, [True, y], [1.0, w])
+        cal.predict_learn_many([0.5, score], [True, y], [1.0, w], keys={"campaign": ["c1", "c2"]})
     with pytest.raises(InputError):
-        cal.learn_many([0.5, 0.5], {"campaign": ["c1"]}, [True, False])
+        cal.learn_many([0.5, 0.5], [True, False], keys={"campaign": ["c1"]})
     with pytest.raises(InputError):
-        cal.learn_many([0.5, 0.5], {"campaign": "c1"}, [True, False])
+        cal.learn_many([0.5, 0.5], [True, False], keys={"campaign": "c1"})
     assert cal.state_dict() == before
 
 
@@ -525,36 +530,38 @@ def test_fields_that_are_none(by):
 def test_columns_of_other_libraries_and_a_series_of_scores():
     scores, keys, y = stream(60)
     keys["campaign"][5] = None
-    expected = Segmented("identity", BY).predict_learn_many(scores, keys, y)
+    expected = Segmented("identity", BY).predict_learn_many(scores, y, keys=keys)
     frame = pd.DataFrame({**keys, "score": scores, "y": y}, index=range(100, 160))
-    found = Segmented("identity", BY).predict_learn_many(frame["score"], frame, frame["y"])
+    found = Segmented("identity", BY).predict_learn_many(frame["score"], frame["y"], keys=frame)
     assert found.tolist() == expected.tolist()
     assert found.index.tolist() == frame.index.tolist()
     arrays = {"campaign": np.array(keys["campaign"], dtype=object), "placement": np.array(keys["placement"])}
-    assert Segmented("identity", BY).predict_learn_many(scores, arrays, y).tolist() == expected.tolist()
+    assert Segmented("identity", BY).predict_learn_many(scores, y, keys=arrays).tolist() == expected.tolist()
     nullable = frame.astype({"placement": "Int64"}).assign(campaign=frame["campaign"].astype("string"))
-    assert Segmented("identity", BY).predict_learn_many(scores, nullable, y).tolist() == expected.tolist()
+    assert Segmented("identity", BY).predict_learn_many(scores, y, keys=nullable).tolist() == expected.tolist()
 
 
 def test_weight_zero_is_no_observation_and_large_weights_are_survived():
     cal = learned(Segmented("ops", BY), *stream(100))
     before = cal.state_dict()
-    cal.learn_one(0.3, {"campaign": "brand new"}, True, 0.0)
+    cal.learn_one(0.3, True, 0.0, keys={"campaign": "brand new"})
     assert cal.state_dict() == before
     for w in (1e60, 1e-60, 1e6):
-        cal.learn_one(0.3, {"campaign": "c1", "placement": 1}, False, w)
-        assert 0.0 < cal.predict_one(0.3, {"campaign": "c1", "placement": 1}) < 1.0
+        cal.learn_one(0.3, False, w, keys={"campaign": "c1", "placement": 1})
+        assert 0.0 < cal.predict_one(0.3, keys={"campaign": "c1", "placement": 1}) < 1.0
     assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
 
 
 def test_repeated_scores_and_scores_that_are_0_and_1():
     cal = Segmented("identity", ["campaign"])
     for k in range(200):
-        cal.learn_one(float(k % 2), {"campaign": "c"}, k % 4 < 2)
-        cal.learn_one(0.5, {"campaign": "d"}, k % 4 == 0)
-    assert cal.predict_one(0.5, {"campaign": "d"}) == pytest.approx(0.25, abs=0.05)  # 1.5 standard errors of 200 labels
+        cal.learn_one(float(k % 2), k % 4 < 2, keys={"campaign": "c"})
+        cal.learn_one(0.5, k % 4 == 0, keys={"campaign": "d"})
+    assert cal.predict_one(0.5, keys={"campaign": "d"}) == pytest.approx(
+        0.25, abs=0.05
+    )  # 1.5 standard errors of 200 labels
     for score in (0.0, 1.0):  # half of whose labels are positive
-        assert cal.predict_one(score, {"campaign": "c"}) == pytest.approx(0.5, abs=0.05)
+        assert cal.predict_one(score, keys={"campaign": "c"}) == pytest.approx(0.5, abs=0.05)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
@@ -564,12 +571,12 @@ def test_a_field_whose_levels_are_all_unique_takes_bounded_memory():
     n, most = 3000, 100
     scores, _, y = stream(n)
     cal = Segmented("identity", ["user"], max_levels=most)
-    cal.learn_many(scores, {"user": range(n)}, y)
+    cal.learn_many(scores, y, keys={"user": range(n)})
     assert cal.levels("user") == list(range(n - most, n))
     assert cal.tally()["evicted"] == n - most
     assert len(pickle.dumps(cal)) < 100_000
     sizes = [len(json.dumps(cal.state_dict()))]
-    cal.learn_many(scores, {"user": range(n, 2 * n)}, y)
+    cal.learn_many(scores, y, keys={"user": range(n, 2 * n)})
     sizes.append(len(json.dumps(cal.state_dict())))
     assert sizes[1] < 1.1 * sizes[0]  # digits of numbers differ
     assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
@@ -578,9 +585,9 @@ def test_a_field_whose_levels_are_all_unique_takes_bounded_memory():
 def test_the_level_longest_without_an_outcome_makes_room():
     cal = Segmented("identity", ["c"], max_levels=3)
     for level in ("a", "b", "c", "a", "d"):
-        cal.learn_one(0.5, {"c": level}, True)
+        cal.learn_one(0.5, True, keys={"c": level})
     assert cal.levels("c") == ["c", "a", "d"]
-    cal.learn_one(0.5, {"c": "b"}, True)
+    cal.learn_one(0.5, True, keys={"c": "b"})
     assert cal.effect("c", "b")[2] == 1.0, "what comes back starts with nothing"
 
 
@@ -591,7 +598,7 @@ def test_levels_make_room_in_the_order_of_their_last_outcomes(most):
     cal = Segmented("identity", ["c"], max_levels=most)
     drawn = rng.zipf(1.3, 3_000) % (3 * most)
     for k, level in enumerate(drawn.tolist()):
-        cal.learn_one(0.5, {"c": level}, True)
+        cal.learn_one(0.5, True, keys={"c": level})
         held.pop(level, None)
         if len(held) == most:
             del held[next(iter(held))]
@@ -647,7 +654,7 @@ def test_names_of_all_kinds_are_kept_by_the_compiled_kernels():
     paired = Segmented("identity", ["a", "b"], max_levels=9, pairs=True)
     held = Multicalibrated("identity", ["a", "b"], max_levels=9, pairs=True)
     for cal in (joint, paired, held):
-        cal.learn_many(scores, keys, y)
+        cal.learn_many(scores, y, keys=keys)
         assert type(cal).from_bytes(cal.to_bytes()).to_bytes() == cal.to_bytes()
     assert [joint.levels("a"), joint.levels(("a", "b")), paired.levels("a")] == [singles, pairs, singles]
     assert [held._accounts.held(j)[0] for j in (1, 3)] == [singles, pairs]
@@ -683,7 +690,7 @@ def test_the_deviation_of_an_effect_is_that_of_its_error():
     k = (levels * rng.random(n) ** 2).astype(int)  # some have hundreds of outcomes, some few
     z = -2.0 + rng.standard_normal(n)
     cal = Segmented("identity", ["c"])
-    cal.learn_many(expit(z), {"c": k.tolist()}, rng.random(n) < expit(z + truth[k]))
+    cal.learn_many(expit(z), rng.random(n) < expit(z + truth[k]), keys={"c": k.tolist()})
     errors = [(truth[level] - mean) / sd for level in range(levels) for mean, sd, _ in [cal.effect("c", level)]]
     # Of 300 standard normal variables the root mean square is 1 ± .04; a posterior of estimated τ² is a little off.
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(1.0, abs=0.15)
@@ -704,12 +711,12 @@ def test_an_empty_text_is_no_level():
     one, many, none = (Segmented("online-platt", ["c", ("c", "d")]) for _ in range(3))
     levels = ["", "a"] * 50
     for k, level in enumerate(levels):
-        one.learn_one(0.3, {"c": level, "d": b""}, k % 4 == 0)
-        none.learn_one(0.3, {"c": level or None, "d": None}, k % 4 == 0)
-    many.learn_many([0.3] * 100, {"c": levels, "d": [""] * 100}, [k % 4 == 0 for k in range(100)])
+        one.learn_one(0.3, k % 4 == 0, keys={"c": level, "d": b""})
+        none.learn_one(0.3, k % 4 == 0, keys={"c": level or None, "d": None})
+    many.learn_many([0.3] * 100, [k % 4 == 0 for k in range(100)], keys={"c": levels, "d": [""] * 100})
     assert one.levels("c") == ["a"]
     assert one.to_bytes() == many.to_bytes() == none.to_bytes()
-    assert one.predict_one(0.3, {"c": "", "d": ""}) == one.predict_one(0.3, {"c": None, "d": None})
+    assert one.predict_one(0.3, keys={"c": "", "d": ""}) == one.predict_one(0.3, keys={"c": None, "d": None})
 
 
 # -- a calibrator that waits for the labels of its predictions ------------------------------------------------------
@@ -735,20 +742,13 @@ def test_a_prediction_that_was_asked_for_is_not_asked_for_again_by_learning(name
     """Otherwise the second one would wait for the label of the next observation with the same score."""
     scores, y, w, levels = tied()
     many, one, unasked = (AROUND_AUTO[name]() for _ in range(3))
-    keyed, found = name != "shadow", []
+    found = []
     for score, label, weight, level in zip(scores, y, w, levels, strict=True):
         keys = {"c": level}
-        if keyed:
-            found.append(one.predict_one(score, keys))
-            one.learn_one(score, keys, label, weight)
-            unasked.learn_one(score, keys, label, weight)
-        else:
-            found.append(one.predict_one(score, keys=keys))
-            one.learn_one(score, label, weight, keys=keys)
-            unasked.learn_one(score, label, weight, keys=keys)
-    columns = {"c": levels}
-    args = (scores, columns, y, w) if keyed else (scores, y, w)
-    assert many.predict_learn_many(*args, **({} if keyed else {"keys": columns})).tolist() == found
+        found.append(one.predict_one(score, keys=keys))
+        one.learn_one(score, label, weight, keys=keys)
+        unasked.learn_one(score, label, weight, keys=keys)
+    assert many.predict_learn_many(scores, y, w, keys={"c": levels}).tolist() == found
     assert many.to_bytes() == one.to_bytes() == unasked.to_bytes()
 
 

@@ -60,7 +60,7 @@ def run_late(cal, rows, late, found=None):
     parts = []
     for i, (score, key, _) in enumerate(rows):
         if found is not None:
-            found.append(cal.predict_one(score, key))
+            found.append(cal.predict_one(score, keys=key))
         parts.append(cal.issue(score, keys=key))
         if i >= late:
             cal.settle(parts[i - late], rows[i - late][2])
@@ -92,7 +92,7 @@ def test_a_level_steps_from_what_the_calibrator_says_now():
     for between in (0, 300):
         cal, key = Segmented(OnlinePlatt(), ["campaign"]), {"campaign": "c"}
         issued = cal.issue(0.1, keys=key)
-        cal.learn_many([0.1] * between, {}, [True] * between)
+        cal.learn_many([0.1] * between, [True] * between, keys={})
         now = cal.overall.predict_one(0.1)
         cal.settle(issued, True)
         effects.append(cal.effect("campaign", "c")[0])
@@ -179,7 +179,7 @@ def test_counts_that_cannot_be(count):
     cal = Segmented("ops", ["campaign"])
     issued = cal.issue(0.5, keys={"campaign": "c"})
     cal.settle(with_record(issued, [issued.record[0], count, *issued.record[2:]]), True)
-    assert 0.0 < cal.predict_one(0.5, {"campaign": "c"}) < 1.0
+    assert 0.0 < cal.predict_one(0.5, keys={"campaign": "c"}) < 1.0
     Segmented.from_state(plain(cal))
     before = cal.state_dict()
     with pytest.raises(InputError, match="not what `issue` keeps"):
@@ -193,7 +193,7 @@ def test_what_is_learned_at_once_as_issued_is_what_is_learned():
     keys["placement"][7] = None
     for score, key, label in rows_of(scores, keys, y):
         one = pickle.loads(pickle.dumps(issued.issue(score, keys=key)))
-        at_once.learn_one(score, key, label)
+        at_once.learn_one(score, label, keys=key)
         issued.settle(one, label)
     assert issued.state_dict() == at_once.state_dict()
 
@@ -203,7 +203,7 @@ def test_late_labels_judge_members_by_what_they_said():
     rows, late = list(rows_of(scores, keys, y)), 1000
     cal, parts, found = Segmented("identity", BY), [], []
     for i, (score, key, _) in enumerate(rows):
-        found.append(cal.predict_one(score, key))
+        found.append(cal.predict_one(score, keys=key))
         parts.append(cal.issue(score, keys=key))
         if i >= late:
             cal.settle(parts[i - late], rows[i - late][2])
@@ -216,7 +216,7 @@ def test_the_later_a_label_the_less_it_moves_the_weights_of_members():
     for between in (0, 10, 500):
         cal = learned(Segmented("identity", ["campaign"]), scores, keys, y)
         issued = cal.issue(0.3, keys={"campaign": "c1"})
-        cal.learn_many([0.5] * between, {}, [True] * between)
+        cal.learn_many([0.5] * between, [True] * between, keys={})
         before = cal._chain.state(0)[0][0]
         cal.settle(issued, True)
         moved.append(abs(cal._chain.state(0)[0][0] - before))

@@ -96,9 +96,9 @@ def test_hundreds_that_agree_are_merged_and_saved(pairs):
     assert 0.0 < whole.weights("a")["nothing"] < 1e-90
     again = Segmented.from_state(plain(whole))
     for key in ({"a": 0}, {"a": 1, "b": 0}):
-        assert again.predict_one(0.5, key) == whole.predict_one(0.5, key)
+        assert again.predict_one(0.5, keys=key) == whole.predict_one(0.5, keys=key)
         for one in (again, whole):
-            one.learn_one(0.5, key, True)
+            one.learn_one(0.5, True, keys=key)
     assert again.weights("a")["nothing"] > 1e-6, "what comes later decides anew"
 
 
@@ -125,13 +125,13 @@ def test_what_cannot_be_merged():
                 cal.merge(other)
         if not unlearns:
             with pytest.raises(CapabilityError):
-                cal.unlearn_one(0.5, {}, True)
+                cal.unlearn_one(0.5, True, keys={})
 
 
 def test_merging_keeps_the_bound_of_memory():
     one, other = (Segmented("platt", ["c"], max_levels=3) for _ in range(2))
-    one.learn_many([0.5] * 3, {"c": ["a", "b", "c"]}, [0, 1, 0])
-    other.learn_many([0.5] * 3, {"c": ["d", "a", "e"]}, [0, 1, 0])
+    one.learn_many([0.5] * 3, [0, 1, 0], keys={"c": ["a", "b", "c"]})
+    other.learn_many([0.5] * 3, [0, 1, 0], keys={"c": ["d", "a", "e"]})
     one.merge(other)
     assert one.levels("c") == ["d", "a", "e"]
     assert one.tally()["evicted"] == 3
@@ -141,9 +141,9 @@ def test_the_last_observation_of_a_level_is_taken_back():
     scores, keys, y = stream(600, seed=6)
     cal = learned(Segmented("platt", BY), scores, keys, y)
     before, effect = cal.state_dict(), cal.effect("campaign", "c1")
-    cal.learn_one(0.4, {"campaign": "c1", "placement": 1}, True)
+    cal.learn_one(0.4, True, keys={"campaign": "c1", "placement": 1})
     assert cal.effect("campaign", "c1")[0] > effect[0]
-    cal.unlearn_one(0.4, {"campaign": "c1", "placement": 1}, True)
+    cal.unlearn_one(0.4, True, keys={"campaign": "c1", "placement": 1})
     assert cal.n == 600.0
     assert cal.effect("campaign", "c1")[2] == effect[2]
     # τ² has moved by one of 8 levels' terms, and the weights of the members by one outcome.
@@ -160,13 +160,19 @@ def test_taking_everything_back_in_reverse_leaves_no_level():
     rows = list(rows_of(*stream(200, seed=9)))
     cal = Segmented("platt", BY)
     for score, key, y in rows:
-        cal.learn_one(score, key, y)
+        cal.learn_one(score, y, keys=key)
     for score, key, y in reversed(rows):
-        cal.unlearn_one(score, key, y)
-        assert 0.0 < cal.predict_one(score, key) < 1.0
+        cal.unlearn_one(score, y, keys=key)
+        assert 0.0 < cal.predict_one(score, keys=key) < 1.0
     assert cal.levels("campaign") == cal.levels(BY[1]) == []
     assert cal.variance("campaign") == pytest.approx(0.02, abs=1e-15)
     Segmented.from_state(plain(cal))
+
+
+def correct(cal, score, keys, y):
+    """Learn the label of an observation that was learned as a negative."""
+    cal.unlearn_one(score, False, keys=keys)
+    cal.learn_one(score, y, keys=keys)
 
 
 def test_labels_that_are_corrected():
@@ -175,14 +181,12 @@ def test_labels_that_are_corrected():
     late = y & (np.arange(len(y)) % 7 == 0)
     rows, truth, cal = list(rows_of(scores, keys, y)), Segmented("platt", BY), Segmented("platt", BY)
     for i, (score, key, label) in enumerate(rows):
-        truth.learn_one(score, key, label)
-        cal.learn_one(score, key, label and not late[i])
+        truth.learn_one(score, label, keys=key)
+        cal.learn_one(score, label and not late[i], keys=key)
         if i >= 500 and late[i - 500]:
-            cal.unlearn_one(*rows[i - 500][:2], False)
-            cal.learn_one(*rows[i - 500])
+            correct(cal, *rows[i - 500])
     for i in np.flatnonzero(late[-500:]) + len(y) - 500:
-        cal.unlearn_one(*rows[i][:2], False)
-        cal.learn_one(*rows[i])
+        correct(cal, *rows[i])
     assert cal.n == truth.n
     for level in truth.levels("campaign"):
         _, sd, n = truth.effect("campaign", level)
@@ -196,14 +200,14 @@ def test_retraction_of_most_in_another_order_is_survived():
     rows = list(rows_of(*stream(300, seed=10)))
     cal = Segmented("platt", BY)
     for score, key, y in rows:
-        cal.learn_one(score, key, y, 3.0)
+        cal.learn_one(score, y, 3.0, keys=key)
     for score, key, y in rows[:250]:
-        cal.unlearn_one(score, key, y, 3.0)
-        assert 0.0 < cal.predict_one(score, key) < 1.0
+        cal.unlearn_one(score, y, 3.0, keys=key)
+        assert 0.0 < cal.predict_one(score, keys=key) < 1.0
     assert Segmented.from_state(plain(cal)).state_dict() == cal.state_dict()
     with pytest.raises(InputError):
-        cal.unlearn_one(0.123456, {"campaign": "c1"}, True)
-    cal.unlearn_one(rows[250][0], {"campaign": "nowhere"}, rows[250][2], 3.0)
+        cal.unlearn_one(0.123456, True, keys={"campaign": "c1"})
+    cal.unlearn_one(rows[250][0], rows[250][2], 3.0, keys={"campaign": "nowhere"})
     assert "nowhere" not in cal.levels("campaign")
 
 
@@ -215,12 +219,12 @@ def test_saved_in_mid_stream(cut, most, method):
     scores, keys, y = stream(310, seed=14)
     parts = [{name: column[part] for name, column in keys.items()} for part in (slice(cut), slice(cut, None))]
     whole = Segmented(method, BY, max_levels=most)
-    expected = whole.predict_learn_many(scores, keys, y)
+    expected = whole.predict_learn_many(scores, y, keys=keys)
     first = Segmented(method, BY, max_levels=most)
-    before = first.predict_learn_many(scores[:cut], parts[0], y[:cut])
+    before = first.predict_learn_many(scores[:cut], y[:cut], keys=parts[0])
     second = Segmented.from_state(plain(first))
     assert plain(second) == plain(first)
-    after = second.predict_learn_many(scores[cut:], parts[1], y[cut:])
+    after = second.predict_learn_many(scores[cut:], y[cut:], keys=parts[1])
     assert [*before, *after] == expected.tolist()
     assert second.state_dict() == whole.state_dict()
 
@@ -277,7 +281,7 @@ def test_damaged_states_are_refused_or_go_on():
             refused += 1
             continue
         scores, keys, y = stream(40, seed)
-        found = cal.predict_learn_many(scores, keys, y)
+        found = cal.predict_learn_many(scores, y, keys=keys)
         assert ((found >= 0.0) & (found <= 1.0)).all(), seed
         Segmented.from_state(plain(cal))
     assert 75 < refused < 150
@@ -291,12 +295,12 @@ def test_a_method_is_the_same_by_its_name_and_as_an_object(tmp_path):
     assert named.same_parameters(given)
     assert not named.same_parameters(Segmented("ops", by=["a"]))
     assert not named.same_parameters(Segmented(Platt(resolution=64), by=["a"]))
-    given.learn_one(0.3, {"a": 1}, True)
+    given.learn_one(0.3, True, keys={"a": 1})
     named.merge(given)
     assert named.n == 1.0
     with Journal(tmp_path / "journal") as journal:
         join = LabelJoin(Segmented("platt", by=["a"]), 60.0, journal=journal)
-        join.issue("one", 0.3, 0.0, {"a": 1})
+        join.issue("one", 0.3, 0.0, keys={"a": 1})
     with Journal(tmp_path / "journal") as journal:
         again = LabelJoin(Segmented(Platt(), by=["a"]), 60.0, journal=journal)
         assert again.waiting == 1

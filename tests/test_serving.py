@@ -687,7 +687,7 @@ def test_measures_and_segments():
 def test_measures_of_segments_are_bounded_whatever_the_fields_are():
     join, quality = LabelJoin(OnlinePlatt(), HORIZON), Quality(1e6, 3, OnlinePlatt())
     for k in range(1000):
-        quality.take(join.issue(k, 0.25, 0.0, {"c": k % 4, f"field {k}": 1}), False)
+        quality.take(join.issue(k, 0.25, 0.0, keys={"c": k % 4, f"field {k}": 1}), False)
     quality.settle()
     assert len(quality.segments) < 100
     assert sum(one.labels for one in quality.segments.values()) == 2000
@@ -918,7 +918,7 @@ def test_quality_does_not_depend_on_when_it_is_read():
     join = LabelJoin(OnlinePlatt(), HORIZON)
     often, seldom = Quality(1e6, 10, OnlinePlatt()), Quality(1e6, 10, OnlinePlatt())
     for k in range(700):
-        one = join.issue(k, 0.1 + 0.001 * k, 0.0, {"c": k % 4} if k % 2 else None)
+        one = join.issue(k, 0.1 + 0.001 * k, 0.0, keys={"c": k % 4} if k % 2 else None)
         often.take(one, k % 7 == 0)
         seldom.take(one, k % 7 == 0)
         often.settle()

@@ -365,7 +365,7 @@ def test_levels_reach_the_calibrators_that_read_them():
     assert one.fields == ("campaign", "device")
     alone = three().challengers
     for name, calibrator in alone.items():
-        calibrator.learn_many(scores, {"campaign": names}, y)
+        calibrator.learn_many(scores, y, keys={"campaign": names})
         for shadow in (one, many):
             assert shadow.challengers[name].state_dict() == calibrator.state_dict()
     assert many.promote().name in alone

@@ -402,8 +402,8 @@ def test_calibrators_that_read_levels_take_the_columns_of_x(calibrator):
         chunk = FRAME[rows]
         frozen.partial_fit(chunk, Y[rows], classes=[0, 1], sample_weight=1.0 + W[rows])
         raw = model.estimator_.predict_proba(chunk)[:, 1]
-        by_hand.learn_many(raw, chunk, Y[rows], 1.0 + W[rows])
-        expected = by_hand.predict_many(model.estimator_.predict_proba(FRAME)[:, 1], FRAME)
+        by_hand.learn_many(raw, Y[rows], 1.0 + W[rows], keys=chunk)
+        expected = by_hand.predict_many(model.estimator_.predict_proba(FRAME)[:, 1], keys=FRAME)
         assert frozen.predict_proba(FRAME)[:, 1].tolist() == expected.tolist()
     assert not hasattr(model, "predict_interval")
     assert model.get_params()["calibrator__by"] == calibrator.by

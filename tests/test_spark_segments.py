@@ -50,13 +50,13 @@ def learned(cal, given, weight=True):
     """One process: `cal` after the rows of a table with a label."""
     rows = known(given)
     keys = {name: rows.column(name).to_pylist() for name in ("advertiser", "place")}
-    cal.learn_many(rows.column("ctr"), keys, rows.column("clicked"), rows.column("w") if weight else None)
+    cal.learn_many(rows.column("ctr"), rows.column("clicked"), rows.column("w") if weight else None, keys=keys)
     return cal
 
 
 def forecasts(cal, given):
     keys = {name: given.column(name).to_pylist() for name in ("advertiser", "place")}
-    return cal.predict_many(given.column("ctr").to_numpy(), keys).tolist()
+    return cal.predict_many(given.column("ctr").to_numpy(), keys=keys).tolist()
 
 
 def as_batches(rows, weight=True):
@@ -97,14 +97,14 @@ def test_nothing_leaves_the_state_as_it_is():
 def test_levels_of_every_type_are_those_of_segmented():
     cal = Segmented("identity", by=["a", "b"])
     keys = {"a": [True, False, None, True], "b": [3, None, 3, 4]}
-    cal.learn_many([0.5] * 4, keys, [1, 0, 1, 1])
+    cal.learn_many([0.5] * 4, [1, 0, 1, 1], keys=keys)
     told = chaining.Forecasts(cal.to_bytes(), "ctr")
     columns = [pa.array(keys["a"]), pa.array(keys["b"], pa.int16())]
     scores = pa.array([0.1, None, 0.3, 0.4])
     found = told(scores, columns).to_pylist()
     assert found[1] is None
     for i in (0, 2, 3):
-        assert found[i] == cal.predict_one(scores[i].as_py(), {name: keys[name][i] for name in keys})
+        assert found[i] == cal.predict_one(scores[i].as_py(), keys={name: keys[name][i] for name in keys})
     assert told(scores.slice(0, 0), [column.slice(0, 0) for column in columns]).to_pylist() == []
     assert told(pa.nulls(2, pa.float64()), [column.slice(0, 2) for column in columns]).to_pylist() == [None, None]
 

@@ -9,7 +9,7 @@ import zlib
 import pytest
 import spark_session
 
-from streamcal import OnlinePlatt, Platt
+from streamcal import Auto, OnlinePlatt, Platt
 from streamcal.errors import InputError, StateError
 from streamcal.live import LabelJoin
 from streamcal.spark import packing
@@ -96,6 +96,60 @@ def test_a_duplicate_gives_no_row_and_a_bad_event_says_why():
     assert "neither" in refused["e"]
     assert join.tally()["issued"] == 3
     assert join.set_aside == 1
+
+
+def one_by_one(join, given):
+    """Return the forecasts of a join that gets sorted events without columns."""
+    found, number = [], join.tally()["issued"]
+    for id, score, label, t in sorted(given, key=lambda one: (one.t, one.score is None)):
+        try:
+            if score is not None:
+                issued = join.issue(id, score, t)
+                if issued.number >= number:
+                    number = issued.number + 1
+                    found.append(Forecast(id, score, t, issued.p, None))
+            if label is not None:
+                join.resolve(id, label, t)
+        except InputError as error:
+            found.append(Forecast(id, score, t, None, str(error)))
+    return found
+
+
+@pytest.mark.parametrize("make", [OnlinePlatt, Auto, Platt])
+def test_a_large_batch_is_taken_in_columns(make, monkeypatch):
+    """Forecasts, labels and the state are those of a loop, to the last bit; events that are refused lie in between."""
+    draws = random.Random(3)
+    given = []
+    for k in range(3_000):
+        score = [draws.random(), 1.5][draws.random() < 0.005]
+        given.append(Event(f"i{k}", score, None, 20.0 * k + 1.0))
+        if draws.random() < 0.02:
+            given.append(Event(draws.choice([f"i{k}", "i1", "", None]), 0.5, None, 20.0 * k + 2.0))
+    for k, one in enumerate([one for one in given if draws.random() < 0.3]):  # clicks are uploaded every 2,000 s
+        at = (one.t // 2_000.0 + 1.0) * 2_000.0 + 0.5 + k * 1e-5
+        given.append(Event(one.id, None, float(draws.random() < 0.7), at))
+    given.sort(key=lambda one: one.t)
+    rows, columns = [], []
+    for verb, into in (("issue_many", columns), ("resolve_many", rows)):
+        plain = getattr(LabelJoin, verb)
+
+        def counted(self, ids, values, t, plain=plain, into=into):
+            into.append(len(ids))
+            return plain(self, ids, values, t)
+
+        monkeypatch.setattr(LabelJoin, verb, counted)
+    one, other, labels = new_join(make()), new_join(make()), ([], [])
+    for join, found in zip((one, other), labels, strict=True):
+        join.on_learned = lambda issued, y, found=found: found.append((issued, y))
+    for begin in range(0, len(given), 1_500):
+        batch = given[begin : begin + 1_500]
+        assert [*take(other, batch)] == one_by_one(one, batch)
+    assert sum(columns) > 2_500
+    assert sum(rows) > 100
+    assert labels[0] == labels[1]
+    assert len(labels[0]) == one.tally()["learned"] > 2_000
+    assert one.tally() == other.tally()
+    assert one.to_bytes() == other.to_bytes()
 
 
 def test_due_says_when_something_happens_next():

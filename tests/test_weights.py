@@ -84,8 +84,8 @@ def learners():
 
     segmented = several(
         lambda: Segmented("online-platt", by=["page"]),
-        lambda cal, k, w: cal.learn_one(s[k], {"page": page[k]}, y[k], w),
-        lambda cal: [cal.predict_one(0.3, {"page": 2}), cal.effect("page", 2)[0]],
+        lambda cal, k, w: cal.learn_one(s[k], y[k], w, keys={"page": page[k]}),
+        lambda cal: [cal.predict_one(0.3, keys={"page": 2}), cal.effect("page", 2)[0]],
     )
     fusion = several(
         LogisticFusion,

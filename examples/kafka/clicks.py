@@ -136,8 +136,8 @@ class Clicks:
             if place[0] == CLICKS:
                 self.join.resolve(event["id"], True, t)
                 return
-            more = (event.get("keys"), event.get("version"))
-            issued = self.join.issue(event["id"], event["score"], t, *more, w=event.get("w", 1.0))
+            more = {"keys": event.get("keys"), "version": event.get("version"), "w": event.get("w", 1.0)}
+            issued = self.join.issue(event["id"], event["score"], t, **more)
         except (InputError, KeyError) as error:
             print(f"{place[0]}, partition {place[1]}, offset {offset} is left out: {error}", file=sys.stderr)
             return

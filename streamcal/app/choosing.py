@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from streamcal.app.grouping import option, rare_option
-from streamcal.app.oddities import overall
 from streamcal.app.options import Span, check_scale, margin_of, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
 from streamcal.errors import InputError, StateError, StreamcalError
+from streamcal.learners.learner import Learner
 from streamcal.names import did_you_mean
 from streamcal.parameters.forgetting import Decay, Window
 from streamcal.parameters.scales import Interval
@@ -200,7 +200,7 @@ def _parameters(settings: list[str]) -> dict[str, Any]:
 def calibrator_of(choice: Choice, state: Path | None) -> tuple[Calibrator | Keyed, Checkpoint]:
     """Return the calibrator and the checkpoint saved in `state`, which must agree with the options, or new ones."""
     saved, before = (None, Checkpoint()) if state is None else saved_in(state)
-    known = None if saved is None else overall(saved)
+    known = None if saved is None else saved.overall
     name = choice.method or (known.name if known is not None else DEFAULT_METHOD)
     wanted = new_calibrator(REGISTRY[name], choice.parameters)
     if saved is None:
@@ -268,7 +268,8 @@ def saved_in(state: Path) -> tuple[Calibrator | Keyed | None, Checkpoint]:
         return None, Checkpoint()
     except OSError as error:
         raise StateError(f"{state}: the state cannot be read: {error.strerror or error}") from None
-    method: Any = getattr(saved, "overall", saved)  # of segments; the file may hold any method
+    # The file may hold any method, or a `Shadow`.
+    method: Any = getattr(saved, "overall", saved) if isinstance(saved, Learner) else saved
     if not isinstance(method, Calibrator) or type(method).__name__ not in REGISTRY.by_class:
         what = f"{type(method).__name__}, which `streamcal run` does not offer"
         raise StateError(f"{state} holds {what}: it runs the methods of one score listed by `streamcal methods`")
@@ -284,7 +285,7 @@ def conversion(before: Checkpoint, calibrator: Calibrator | Keyed) -> str | None
     reading = before.reading
     if reading is None or not reading.conversion:
         return None
-    formula = reading.formula(probabilities=overall(calibrator).scale.domain == PROBABILITIES)
+    formula = reading.formula(probabilities=calibrator.overall.scale.domain == PROBABILITIES)
     return f"learned with {reading.conversion}: in place of score, give {formula}"
 
 

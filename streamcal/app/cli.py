@@ -171,7 +171,7 @@ def run(
                 fail(f"{calibrator!r} forgets by time: name the column with --time")
             join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
             calibrator = calibrator if join is None else join.calibrator
-            fields = () if isinstance(calibrator, Calibrator) else calibrator.fields
+            fields = calibrator.fields
             ids: dict[str, Any] = {"id": late.id, "label_time": late.label_time, "version": late.version}
             skew = 0.0 if asked is None else asked.clock_skew
             columns = read.columns(time=time, segments=fields, clock_skew=skew, **ids)

@@ -15,7 +15,6 @@ from streamcal.app.choosing import conversion, saved_in
 from streamcal.app.grouping import grouped
 from streamcal.app.predict import StateArgument
 from streamcal.app.terminal import check_place, fail, failing, one_line
-from streamcal.live.keyed import Keyed
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS
 from streamcal.maps.writing import FORMATS, written
@@ -104,7 +103,6 @@ def map_(asked: Export) -> None:
             if content is not None:
                 _write(asked.out, content)
                 return
-            assert isinstance(calibrator, Keyed)
             calibrator = calibrator.overall
         scaled = calibrator.map() if hasattr(calibrator, "map") else None
         if not isinstance(scaled, ScaledMap):

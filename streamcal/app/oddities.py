@@ -46,7 +46,6 @@ from streamcal.stream.sample import StreamSample
 from streamcal.stream.times import ROWS_FOR_ORDER, TIME_UNITS, TimeOrder
 
 if TYPE_CHECKING:
-    from streamcal.live.keyed import Keyed
     from streamcal.stream.comparing import Standing
     from streamcal.stream.prequential import Scoreboard
     from streamcal.stream.replay import Replay
@@ -89,7 +88,7 @@ def oddities(job: Run, *, seconds: bool) -> list[str]:
     board = job.evaluation.raw
     lines = (
         none_negative(job.evaluation.measured, job.evaluation.positives) if job.replay is None else None,
-        falling(job.evaluation.sample) if overall(job.calibrator).monotone else None,
+        falling(job.evaluation.sample) if job.calibrator.overall.monotone else None,
         job.evaluation.sample.odd_rows(),
         _open_ended(job),
         mostly_skipped(job.taken, job.reasons),
@@ -178,11 +177,6 @@ def times_in_no_order(job: Run) -> bool:
     return 2 * (job.late + refused) > job.taken + refused
 
 
-def overall(calibrator: Calibrator | Keyed) -> Calibrator:
-    """Return the method itself, without its segments."""
-    return calibrator if isinstance(calibrator, Calibrator) else calibrator.overall
-
-
 def odd_ratio(board: Scoreboard | Standing, rows: int, unit: str | None) -> str | None:
     """Describe what is odd about the number of positives that raw scores predict: another unit, or no positive."""
     ratio = board.ratio.get()
@@ -266,13 +260,13 @@ def odd_unit_of_time(job: Run, *, seconds: bool) -> str | None:
     """Report that times look like those of another unit, or dates, if that matters to the method."""
     if job.join is not None:
         return odd_unit_of_events(job.order, job.join.spans.horizon, seconds=seconds)
-    if odd := odd_times(job.order, [overall(job.calibrator)]):
+    if odd := odd_times(job.order, [job.calibrator.overall]):
         return odd
     if not job.calibrator.forgets_by_time or job.latest is None:
         return None
     if job.latest <= LARGEST_SECONDS or _odd_dates(job.latest):
         return _odd_dates(job.latest) or (_odd_longer_unit(job.order) if seconds else None)
-    forgetting = overall(job.calibrator).forgetting  # type: ignore[attr-defined]
+    forgetting = job.calibrator.overall.forgetting  # type: ignore[attr-defined]
     span = float(forgetting.size if hasattr(forgetting, "size") else forgetting.half_life)
     if not seconds and span >= LARGEST_SPAN:
         return None
@@ -315,12 +309,12 @@ def disordered(order: TimeOrder) -> str | None:
 
 
 def _disordered(job: Run) -> str | None:
-    reads = overall(job.calibrator).reads_time
+    reads = job.calibrator.overall.reads_time
     return disordered(job.order) if reads and job.join is None and not times_in_no_order(job) else None
 
 
 def _unread_times(job: Run) -> str | None:
-    method = overall(job.calibrator)
+    method = job.calibrator.overall
     if job.columns.time is None or job.join is not None or method.reads_time:
         return None
     name = method.name
@@ -333,7 +327,7 @@ def times_left_out(job: Run, before: Checkpoint) -> str | None:
     """Report that a state learned cycles of the day from times, and is given none, if that is so."""
     if before.reading is None or not before.reading.time or job.columns.time is not None or job.join is not None:
         return None
-    if not overall(job.calibrator).learns_time:
+    if not job.calibrator.overall.learns_time:
         return None
     return "the state learned cycles of the day, which predictions without a time leave out: give --time"
 

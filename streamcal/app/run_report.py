@@ -11,9 +11,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from streamcal.app.oddities import overall
 from streamcal.errors import InputError
-from streamcal.live.keyed import Keyed
 from streamcal.live.levels import names_of
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.comparing import BY_SEGMENT, IDENTITY, RAW, Comparison
@@ -34,8 +32,8 @@ class RunReport:
 
     def __init__(self, job: Run, path: Path) -> None:
         calibrator = job.calibrator
-        fields = calibrator.by if isinstance(calibrator, Keyed) else ()
-        self._name = overall(calibrator).name + (BY_SEGMENT if fields else "")
+        fields = getattr(calibrator, "by", ())
+        self._name = calibrator.overall.name + (BY_SEGMENT if fields else "")
         if job.evaluation.raw is None:
             raise InputError(f"--html compares with the score as a probability, which {calibrator!r} does not read")
         if self._name == IDENTITY:

@@ -15,13 +15,12 @@ from streamcal.calibrators.following import Following
 from streamcal.learners.additive import Additive, require
 from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
-from streamcal.parameters.columns import like
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import FloatArray, Keys, Label, Time, Times
 from streamcal.statistics.base import Piece
 from streamcal.statistics.grid import check_resolution
 from streamcal.statistics.score_table import GridTable, ScoreTable, score_table
@@ -125,7 +124,12 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    # `keys` is not keyword-only on measured paths: CPython 3.11 does not specialise calls of functions with such.
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
+    ) -> None:
+        if keys is not None:
+            self._refuse(keys)
         if t is None and self._door is not None and self._door(score, y, w):
             self._memory.version += 1
             return
@@ -171,7 +175,9 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
+        if keys is not None:
+            self._refuse(keys)
         if score.__class__ is float and self._lo <= score <= self._hi:
             x = score
         else:
@@ -185,10 +191,10 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
                 return value
         return self._reader_at(t).at(x)
 
-    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
+    def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         x = self.scale.coordinates(check_scores(scores))
         # On a grid the map has the value of every cell.
-        return like(scores, (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x))
+        return (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x)
 
     def reader(self, statistic: Held, start: ScaledMap | None) -> CalibrationMap:
         """Return the map that `solve` finds, or another reader of the statistic, valid until the statistic changes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from streamcal.parameters.inputs import (
     row_times,
 )
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,22 +45,46 @@ class Calibrator(Learner):
     #: Whether times, where they are given, change what is learned beyond what forgetting does.
     learns_time: ClassVar[bool] = False
     noted: ClassVar[str | None] = "clamped"
+    #: The names that are read from `keys`: none. A `Segmented` and a `Multicalibrated` have some.
+    fields: ClassVar[tuple[str, ...]] = ()
     scale: Scale
+
+    @property
+    def overall(self) -> Calibrator:
+        """The calibrator itself, which learns all observations; that of a `Segmented` is a part of it."""
+        return self
 
     @property
     def reads_time(self) -> bool:
         """Whether predictions depend on times: of the day, or of observations that are forgotten by time."""
         return self.learns_time or self.forgets_by_time
 
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
+        """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
+
+        `keys` are refused here and in the other methods: a calibrator of a score alone reads none.
+        """
+        if keys is not None:
+            self._refuse(keys)
         self._learn(*self._checked(score, y, w, t))
 
-    def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
+    def learn_many(
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
+        t: Times | None = None,
+        *,
+        keys: Columns | None = None,
+    ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned.
 
         A scalar weight applies to every row.
         """
+        if keys is not None:
+            self._refuse(keys)
         self._learn_many(*self._checked_many(scores, y, w, t))
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
@@ -95,12 +119,22 @@ class Calibrator(Learner):
         axes: Axes = draw(self, ax, **options)
         return axes
 
-    def unlearn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def unlearn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
+        if keys is not None:
+            self._refuse(keys)
         self._unlearn(*self._checked(score, y, w, t))
 
     def predict_learn_many(
-        self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
+        t: Times | None = None,
+        *,
+        keys: Columns | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -112,6 +146,8 @@ class Calibrator(Learner):
             Weights; an observation of weight 0 is predicted and not learned.
         t : array-like of shape (n,) or None
             Times; each prediction is as of the time of its own observation.
+        keys
+            None, as in `learn_one`.
 
         Returns
         -------
@@ -130,6 +166,8 @@ class Calibrator(Learner):
         >>> HistogramBinning(1).predict_learn_many([0.5, 0.25, 0.75], [1, 0, 1]).tolist()
         [0.5, 1.0, 0.5]
         """
+        if keys is not None:
+            self._refuse(keys)
         found = self._streamed(scores, y, w, t)
         if found is None:
             rows = self._rows(scores, y, w, t)
@@ -148,24 +186,30 @@ class Calibrator(Learner):
         return zip(check_scores(scores).tolist(), (labels > 0.0).tolist(), weights.tolist(), at, strict=True)
 
     @abstractmethod
-    def predict_one(self, score: float, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
 
-    @abstractmethod
-    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
+        if keys is not None:
+            self._refuse(keys)
+        return like(scores, self._predict_many(scores, t))
+
+    @abstractmethod
+    def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
+        """Return the probabilities at scores that have not been checked."""
 
     @abstractmethod
     def map(self) -> CalibrationMap:
         """Return the current calibration map, which is immutable."""
 
-    def _predict_to_learn(self, score: float, t: Time | None) -> float:
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
         """Do `predict_one` right before the label is learned: the prediction that was asked for, not a further one."""
         return self.predict_one(score, t)
 
     # -- late labels ---------------------------------------------------------------------------------------------
 
-    def issue(self, score: float, t: Time | None = None, *, keys: None = None, w: float = 1.0) -> Pending:
+    def issue(self, score: float, t: Time | None = None, *, keys: Keys | None = None, w: float = 1.0) -> Pending:
         """Predict an observation whose label comes later; `settle` learns the label.
 
         Parameters
@@ -200,9 +244,7 @@ class Calibrator(Learner):
         1.0
         """
         if keys is not None:
-            raise InputError(
-                f"keys={str(keys)[:60]!r}: {self!r} reads the score alone; leave them out, or give keys to a Segmented"
-            )
+            self._refuse(keys)
         return pending_of(self, check_score(score), None, t, w)
 
     def _issue_keyed(self, x: float, keys: Any, t: Time | None, w: float) -> tuple[float, Sequence[float] | None]:
@@ -231,7 +273,7 @@ class Calibrator(Learner):
             if record:
                 self._require_issued(record)
 
-    def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
         if not self._judged:
             self.learn_one(x, y, w, t)
             return
@@ -247,7 +289,9 @@ class Calibrator(Learner):
         """
         return None
 
-    def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
+    def _learn_many_at_once(
+        self, scores: ArrayLike, keys: Any, y: ArrayLike, w: ArrayLike | None, t: Times | None
+    ) -> None:
         """Do `_learn_at_once` for arrays of shape (n,)."""
         (self.predict_learn_many if self._judged else self.learn_many)(scores, y, w, t)
 
@@ -272,6 +316,23 @@ class Calibrator(Learner):
 
     def _require_issued(self, said: Sequence[float] | None) -> None:
         """Raise `InputError` if `_learn_issued` does not accept the issued numbers; nothing changes."""
+
+    # -- keys ----------------------------------------------------------------------------------------------------
+
+    def _refuse(self, keys: Any) -> NoReturn:
+        """Raise the `InputError` of keys that would not be read."""
+        raise InputError(
+            f"keys={str(keys)[:60]!r}: {self!r} reads the score alone; leave them out, or give keys to a Segmented"
+        )
+
+    def _own_keys(self, keys: Any) -> None:
+        """Return what is read of the keys that several calibrators are given together."""
+
+    def require_names(self, keys: Any) -> None:
+        """Accept any keys that are given to several calibrators together."""
+
+    def require_columns(self, keys: Any, length: int) -> None:
+        """Accept any columns that are given to several calibrators together."""
 
     # -- checks --------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.inputs import check_score
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Time
+from streamcal.parameters.types import FloatArray, Keys, Time
 from streamcal.solvers.osqp import TOLERANCE, WarmOSQP
 from streamcal.statistics.base import Piece
 from streamcal.statistics.bernstein_moments import BernsteinMoments
@@ -96,9 +96,9 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         self.scale.require_bounds("a Bernstein polynomial")
         return BernsteinMoments(self.degree, self.scale)
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        if self._osqp is not None:
-            return super().predict_one(score, t)
+    def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
+        if keys is not None or self._osqp is not None:
+            return super().predict_one(score, t, keys)
         if t is None and self._steady and score.__class__ is float and self._lo <= score <= self._hi:
             x = score
         else:

@@ -21,7 +21,7 @@ from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
 from streamcal.statistics.folded_trees import NO_FOLD, FoldedTrees, outcome
 from streamcal.statistics.grid import grid_of
 
@@ -158,9 +158,18 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def learn_one(
-        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
+        self,
+        score: float,
+        y: Label,
+        w: float = 1.0,
+        t: Time | None = None,
+        keys: Keys | None = None,
+        *,
+        fold: int | None = None,
     ) -> None:
         """Learn that `score`, given by the base of `fold`, was followed by the label `y`."""
+        if keys is not None:
+            self._refuse(keys)
         if fold is None and t is None and self._deals and self._door is not None and self._door(score, y, w):
             self._memory.version += 1
             return
@@ -177,9 +186,12 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         w: ArrayLike | None = None,
         t: Times | None = None,
         *,
+        keys: Columns | None = None,
         fold: int | ArrayLike | None = None,
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
+        if keys is not None:
+            self._refuse(keys)
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         places = None if fold is None else check_folds(fold, self.folds, len(x))
         kept = weights > 0.0
@@ -209,9 +221,18 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return outcome(labels[kept], statistic.folds_of(x[kept], keys))
 
     def unlearn_one(
-        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, fold: int | None = None
+        self,
+        score: float,
+        y: Label,
+        w: float = 1.0,
+        t: Time | None = None,
+        *,
+        keys: Keys | None = None,
+        fold: int | None = None,
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, including its fold."""
+        if keys is not None:
+            self._refuse(keys)
         x, label, weight, time, _ = self._checked(score, y, w, t)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
@@ -229,16 +250,21 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
-    def predict_one(self, score: float | Sequence[float], t: Time | None = None) -> float:
+    def predict_one(self, score: float | Sequence[float], t: Time | None = None, keys: Keys | None = None) -> float:
         """Return the merged probability at K scores, one from each fold's base, or at one score used for all folds."""
+        if keys is not None:
+            self._refuse(keys)
         if t is None and self._merged is not None and score.__class__ is float and self._lo <= score <= self._hi:
             return self._merged(score, self._rule)
         return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
 
-    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the merged probabilities at scores of shape (n, K), a column a fold, or (n,), used for all folds."""
+        return super().predict_many(scores, t, keys=keys)
+
+    def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         probabilities: FloatArray = self._merge(*self._held_pairs_many(scores, 1.0, t))
-        return like(scores, probabilities)
+        return probabilities
 
     def predict_with_interval_one(
         self, score: float | Sequence[float], t: Time | None = None
@@ -271,12 +297,15 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         w: ArrayLike | None = None,
         t: Times | None = None,
         *,
+        keys: Columns | None = None,
         fold: int | ArrayLike | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations: scores of shape (n,), used for every fold when predicting.
 
         `fold` is one for all, or an array of n. See `Calibrator.predict_learn_many`.
         """
+        if keys is not None:
+            self._refuse(keys)
         found = in_turn(self.predict_one, self._learn_in_fold, self._rows_in_folds(scores, y, w, t, fold))
         return like(scores, np.array(found, dtype=np.float64))
 

@@ -110,10 +110,12 @@ class OnlinePlatt(SequentialCalibrator):
         weights, slopes, offsets = self._ladder.lines()
         return SigmoidMixtureMap(self.scale, np.array(weights), slopes, offsets)
 
-    def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
         self.learn_one(x, y, w, t)  # a label in time judges the present prediction
 
-    def _learn_many_at_once(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
+    def _learn_many_at_once(
+        self, scores: ArrayLike, keys: Any, y: ArrayLike, w: ArrayLike | None, t: Times | None
+    ) -> None:
         self.learn_many(scores, y, w, t)
 
     def _issue(self, x: float, t: float) -> list[float] | None:

@@ -17,10 +17,9 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.learners.mixing import Candidates, Mixture, limited
 from streamcal.maps.base import CalibrationMap
-from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import CheckedTime, check_score, check_scores
 from streamcal.parameters.scales import Interval, Probability
-from streamcal.parameters.types import FloatArray, Time, Times
+from streamcal.parameters.types import FloatArray, Keys, Time, Times
 from streamcal.states import Field
 
 #: Every candidate learns every observation.
@@ -143,15 +142,17 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
 
     # -- predicting ----------------------------------------------------------------------------------------------
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
+        if keys is not None:
+            self._refuse(keys)
         self.scale.coordinate(check_score(score))
         return self._mixture.of(self._forecasts(score, self._asked_time(t)))
 
-    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
+    def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         s = check_scores(scores)
         self.scale.require(s)
         at = self._asked_time(t)
-        return like(scores, _mixed(self._mixture.shares, [one.predict_many(s, at) for one in self._candidates]))
+        return _mixed(self._mixture.shares, [one.predict_many(s, at) for one in self._candidates])
 
     def map(self) -> MixtureMap:
         """Return the current map, which is immutable: the mixture of the candidates' maps."""

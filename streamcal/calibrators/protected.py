@@ -16,11 +16,10 @@ from streamcal.errors import InputError
 from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
-from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import Logit
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import FloatArray, Keys, Label, Time
 from streamcal.states import (
     HEAVIEST,
     ROUNDING,
@@ -129,20 +128,24 @@ class Protected(SequentialCalibrator):
         offsets, slopes = zip(*CALIBRATORS, strict=True)
         return SigmoidMixtureMap(self.scale, self._kernel.weights(), slopes, offsets)
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        return self._predict(self.scale.coordinate(check_score(score))) if self._late else super().predict_one(score, t)
+    def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
+        if keys is not None or self._late is None:
+            return super().predict_one(score, t, keys)
+        return self._predict(self.scale.coordinate(check_score(score)))
 
-    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
+    def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         if self._late is None:
-            return super().predict_many(scores, t)
+            return super()._predict_many(scores, t)
         x = self.scale.coordinates(check_scores(scores))
-        return like(scores, np.array([self._late.ask(one) for one in x.tolist()]))
+        return np.array([self._late.ask(one) for one in x.tolist()])
 
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if self._late:
-            self._learn(*self._checked(score, y, w, t))
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
+    ) -> None:
+        if keys is not None or self._late is None:
+            super().learn_one(score, y, w, t, keys)
         else:
-            super().learn_one(score, y, w, t)
+            self._learn(*self._checked(score, y, w, t))
 
     def _predict(self, x: float) -> float:
         return super()._predict(x) if self._late is None else self._late.ask(x)

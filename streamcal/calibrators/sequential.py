@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,11 +14,10 @@ from streamcal.errors import warn
 from streamcal.kernels.mixture.line_ladder import LineLadder
 from streamcal.kernels.newton.online_newton import OnlineNewton
 from streamcal.maps.base import ScaledMap
-from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
 from streamcal.parameters.order import in_blocks
 from streamcal.parameters.scales import LOGIT_LIMIT
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
 from streamcal.states import Field, Reader
 
 
@@ -42,18 +40,36 @@ class SequentialCalibrator(Calibrator):
     def n(self) -> float:
         return float(self._kernel.weight)
 
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
-        if self._kernel is None or not self._kernel.learn_fast(score, y, w):
-            super().learn_one(score, y, w, t)
+    # `keys` is not keyword-only on measured paths: CPython 3.11 does not specialise calls of functions with such.
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
+    ) -> None:
+        if self._kernel is None or keys is not None or not self._kernel.learn_fast(score, y, w):
+            super().learn_one(score, y, w, t, keys=keys)
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
-        p: float = math.nan if self._kernel is None else self._kernel.predict_fast(score)
-        return p if p == p else self._predict(self.scale.coordinate(check_score(score)))
+    def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
+        if keys is None and self._kernel is not None:
+            p: float = self._kernel.predict_fast(score)
+            if p == p:
+                return p
+        elif keys is not None:
+            self._refuse(keys)
+        return self._predict(self.scale.coordinate(check_score(score)))
 
-    def predict_many(self, scores: ArrayLike, t: Time | None = None) -> FloatArray:
-        return like(scores, self.map().at_many(self.scale.coordinates(check_scores(scores))))
+    def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
+        return self.map().at_many(self.scale.coordinates(check_scores(scores)))
 
-    def learn_many(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None) -> None:
+    def learn_many(
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
+        t: Times | None = None,
+        *,
+        keys: Columns | None = None,
+    ) -> None:
+        if keys is not None:
+            self._refuse(keys)
         self._run(scores, y, w, t, predicts=False)
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:

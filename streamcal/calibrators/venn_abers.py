@@ -19,7 +19,7 @@ from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Logit, Probability, Scale
-from streamcal.parameters.types import FloatArray, Time, Times
+from streamcal.parameters.types import FloatArray, Keys, Time, Times
 from streamcal.statistics.base import Piece
 from streamcal.statistics.score_tree import ScoreTree, score_tree
 
@@ -99,7 +99,9 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
     def new_statistic(self) -> ScoreTree:
         return score_tree(self.scale, self.resolution)
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
+        if keys is not None:
+            self._refuse(keys)
         return self._reduced(score, self.predict_interval_one(score, t=t))
 
     def _reduced(self, score: float, interval: tuple[float, float]) -> float:

@@ -15,7 +15,7 @@ Method = TypeVar("Method", bound=Learner)
 
 def chosen(
     given: Any,
-    kind: type[Any],
+    kind: Any,
     methods: Methods[type[Method]],
     what: str = "a streamcal calibrator",
     parameter: str = "calibrator",
@@ -23,10 +23,10 @@ def chosen(
 ) -> Method:
     """Return the given method unchanged, for the caller to clone, or a new method of the given name.
 
-    `kind` is the contract, such as `Calibrator`, and `methods` has its methods by name; messages call kind and argument
-    `what` and `parameter`. A method made from its name is given those `parameters` that its constructor has. Raise
-    `InputError` for an object of another kind; for an unknown name, with the nearest known name; for the name of a
-    method that needs parameters.
+    `kind` is the contract, such as `Calibrator`, or a union of contracts, and `methods` has its methods by name;
+    messages call kind and argument `what` and `parameter`. A method made from its name is given those `parameters` that
+    its constructor has. Raise `InputError` for an object of another kind; for an unknown name, with the nearest known
+    name; for the name of a method that needs parameters.
 
     Examples
     --------

@@ -284,10 +284,10 @@ class Learner(metaclass=Suggesting):
         """Whether a label judges the prediction that was issued for it."""
         return False
 
-    def _learn_at_once(self, x: Any, y: Any, w: float, t: Time | None) -> None:
+    def _learn_at_once(self, x: Any, keys: Any, y: Any, w: float, t: Time | None) -> None:
         """Learn a label that belongs to the prediction of now: of wrappers that score a row when they learn it."""
         if self._judged:
-            self._learn_keyed(x, None, y, self._issue_keyed(x, None, t, w)[1], w, t)
+            self._learn_keyed(x, keys, y, self._issue_keyed(x, keys, t, w)[1], w, t)
         else:
             self.learn_one(x, y, w, t)
 

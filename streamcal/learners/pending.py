@@ -32,9 +32,9 @@ class Pending:
         The weight of the observation.
     t : float, datetime or None
         The time of the observation, as given.
-    record : array or None
+    record : array, Pending or None
         Numbers by which the label will judge this prediction, as those of the parts of a mixture; None where a label
-        is learned from `x` alone.
+        is learned from `x` alone. For a wrapper of River, the prediction of its calibrator.
     issuer : str
         The name of the class that issued it.
     settled : bool
@@ -52,7 +52,7 @@ class Pending:
     keys: Mapping[str, Any] | None
     w: float
     t: Time | None
-    record: array[float] | None
+    record: array[float] | Pending | None
     issuer: str
     settled: bool = False
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from streamcal.errors import InputError
 from streamcal.kernels.counts.counted_rows import CountedRows
 from streamcal.live.issued import Id, Keys
+from streamcal.live.levels import column_of
+from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.grid import MOST_CELLS, Grid
 
 #: Observations that are expanded at once, where a bucket is learned one by one.
 SLICE = 65_536
+#: Times beyond this many buckets from 0 are refused: buckets could not be told apart.
+FURTHEST = 2.0**50
 #: 1/φ: where the first of equal observations is among the others.
 GOLDEN = 0.6180339887498949
 
@@ -43,6 +48,34 @@ class Group(NamedTuple):
 def group_of(version: Id | None, keys: Keys | None, w: float) -> Group:
     """Return the group with these levels."""
     return Group(version, None if keys is None else tuple(keys.items()), w)
+
+
+def groups_of(
+    calibrator: Any, n: int, keys: Mapping[str, Any] | None, version: Id | None, w: ArrayLike | None
+) -> tuple[Whole | None, list[Group]]:
+    """Return the groups of n predictions, and the place of that of each; None where there is one group."""
+    fields = () if keys is None else tuple(getattr(calibrator, "fields", ()))
+    columns: list[list[Any]] = []
+    if keys is not None and fields:
+        calibrator.require_names(keys)
+        columns = [column_of(name, keys[name], n) for name in fields if name in keys]
+        fields = tuple(name for name in fields if name in keys)
+    weights = None if w is None else np.asarray(w)
+    if weights is not None and weights.ndim:
+        if len(weights) != n:
+            raise InputError(f"scores and w differ in length: {n} and {len(weights)}; give a weight for each")
+        columns.append([check_weight(one) for one in weights.tolist()])
+    same = 1.0 if weights is None else check_weight(weights.item()) if not weights.ndim else None
+    if not columns:
+        assert same is not None
+        return None, [Group(version, None, same)]
+    places: dict[Any, int] = {}
+    of = np.array([places.setdefault(one, len(places)) for one in zip(*columns, strict=True)], dtype=np.int64)
+    groups = []
+    for each in places:
+        levels = tuple((name, level) for name, level in zip(fields, each, strict=False) if level is not None)
+        groups.append(Group(version, levels or None, each[-1] if same is None else same))
+    return of, groups
 
 
 class Groups:

@@ -74,12 +74,12 @@ def read(event: bytes) -> tuple[Any, ...]:
         if kind == RESUME:
             return (kind,)
         if kind == ISSUES:
-            times, scores, of, groups = unpack(event[1:], arrays=True)
+            times, scores, of, groups = unpack(event[1:])
             each = [group_of(*one) for one in json.loads(groups)]
             places = None if of is None else np.array(of, dtype=np.int64)
             return kind, np.array(scores, dtype=np.float64), np.array(times, dtype=np.float64), places, each
         if kind == RESOLVES:
-            y, times, *columns = unpack(event[1:], arrays=True)
+            y, times, *columns = unpack(event[1:])
             tokens = np.array(columns, dtype=np.int64).T
             return kind, tokens, np.array(y, dtype=np.bool_), np.array(times, dtype=np.float64)
     except (struct.error, ValueError, IndexError, TypeError, StateError) as error:

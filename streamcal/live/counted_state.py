@@ -12,7 +12,8 @@ import numpy as np
 
 from streamcal.encoding import pack
 from streamcal.kernels.counts.counted_rows import ClickFilter, CountedRows
-from streamcal.live.counted_bucket import Bucket, group_of
+from streamcal.live.counted_bucket import FURTHEST, Bucket, group_of
+from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS, DelayCurve
 from streamcal.live.issued import check_id, check_keys
 from streamcal.live.join_state import COUNTS
@@ -49,8 +50,8 @@ def head_of(join: Any) -> dict[str, Any]:
         "free": free,
         "counts": dict(join._counts),
         "curve": None if join._curve is None else join._curve.state(),
-        "key": None if join._key is None else join._key.hex(),
-        "fingerprint": join._fingerprint,
+        "key": None if join._tokens.stored is None else join._tokens.stored.hex(),
+        "fingerprint": join._tokens.fingerprint,
         "note": join._note,
     }
 
@@ -112,12 +113,15 @@ def read(state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Bu
         "held": unread,
     }
     found = record(fields)(state)
+    ensure(found["clock"] is None or abs(found["clock"]) < FURTHEST * params["bucket"], "the clock is too far")
     ensure((found["curve"] is None) == (early is None), "there is a curve of delays without an early window")
     found["versions"] = dict(found["versions"])
     ensure(found["newest"] in found["versions"], "the newest version has no calibration")
     ensure(isinstance(found["held"], (list, Iterator)), "buckets are in no list")
     missing = [place for place, one in enumerate(found["groups"]) if one is None]
     ensure(sorted(found["free"]) == missing, "groups that are free are not those missing")
+    present = [one for one in found["groups"] if one is not None]
+    ensure(len(set(present)) == len(present), "a group is there twice")
     buckets = [_bucket(one, params, found) for one in found["held"]]
     serials = [one.serial for one in buckets]
     ensure(
@@ -174,8 +178,9 @@ def _said(one: Mapping[str, Any], size: int) -> list[bytes | None]:
 
 def take_over(join: Any, found: Mapping[str, Any], buckets: list[Bucket]) -> None:
     """Give a new join what was read."""
-    for name in ("number", "serial", "versions", "newest", "counts", "curve", "note", "key", "fingerprint"):
+    for name in ("number", "serial", "versions", "newest", "counts", "curve", "note"):
         setattr(join, f"_{name}", found[name])
+    join._tokens = Tokens.loaded(found["key"], found["fingerprint"])
     join._clock = -math.inf if found["clock"] is None else found["clock"]
     if math.isfinite(join._clock):
         join._place = math.floor(join._clock / join.spans.bucket)

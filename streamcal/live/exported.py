@@ -49,7 +49,7 @@ def level_table(cal: Segmented) -> list[LevelRow]:
     Examples
     --------
     >>> cal = Segmented("identity", by=["device"])
-    >>> cal.learn_many([0.5] * 40, {"device": ["a", "a", "b", "a"] * 10}, [1, 1, 0, 0] * 10)
+    >>> cal.learn_many([0.5] * 40, [1, 1, 0, 0] * 10, keys={"device": ["a", "a", "b", "a"] * 10})
     >>> sorted((row.place, row.level) for row in level_table(cal))
     [(0, ('a',)), (0, ('b',)), (1, ())]
     """

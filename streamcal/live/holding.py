@@ -32,6 +32,9 @@ class Predictions(Mapping[Id, Issued]):
             raise KeyError(id)
         return issued_at(self._table, place)
 
+    def __contains__(self, id: Any) -> bool:
+        return isinstance(id, (str, int)) and bool(self._table.place_of(id) >= 0)
+
     def __len__(self) -> int:
         return len(self._table)
 

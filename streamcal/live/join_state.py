@@ -110,12 +110,12 @@ def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[byt
 
 def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
     """Return the state that `parts_of` wrote; its predictions are read as they are asked for."""
-    name, params, learned = row(unread, unread, unread)(unpack(next(parts), arrays=True))
+    name, params, learned = row(unread, unread, unread)(unpack(next(parts)))
     ensure(isinstance(learned, dict), "the head of the state is no record")
     return {
         "class": name,
         "params": params,
-        "learned": {**learned, "held": (unpack(one, arrays=True) for one in parts)},
+        "learned": {**learned, "held": (unpack(one) for one in parts)},
     }
 
 
@@ -368,7 +368,7 @@ def _all_said(value: Any) -> Any:
 def _bytes(value: Any) -> NDArray[np.int8]:
     """Read signed bytes."""
     found = np.asarray(value)
-    ensure(found.ndim == 1 and (found.dtype == np.int64 or not len(found)), "the numbers are no bytes")
+    ensure(found.ndim == 1 and (found.dtype in (np.int8, np.int64) or not len(found)), "the numbers are no bytes")
     ensure(not len(found) or (int(found.min()) >= -128 and int(found.max()) < 128), "the numbers are no bytes")
     return found.astype(np.int8)
 

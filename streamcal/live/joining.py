@@ -1,10 +1,13 @@
-"""`Joining`: what joins of predictions and labels share: the clock, the versions of the model, and the checks."""
+"""`Joining`: what joins of predictions and labels share: the clock, the versions of the model, checks, the journal."""
 
 from __future__ import annotations
 
+import gc
+import json
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,15 +15,17 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import ClockError, InputError, StateError, warn
 from streamcal.learners.choosing import chosen
-from streamcal.live import events
+from streamcal.live import events, join_state
 from streamcal.live.early import CLICKS, DelayCurve
 from streamcal.live.issued import Id, Keys, check_id, check_keys, seconds
-from streamcal.live.journaled import Journaled
+from streamcal.live.journal import Journal
+from streamcal.live.level_store import LevelRows
 from streamcal.live.versions import VersionLearner, can_join, take_first_time
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_score, check_time, of_one_kind
 from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
 from streamcal.parameters.types import Time
+from streamcal.saved import WithState
 
 #: An event this many horizons from the clock is refused: a wrong unit, or a wrong clock.
 JUMP_HORIZONS = 100.0
@@ -56,16 +61,36 @@ def checked_spans(
     return span, window, float(share), kept
 
 
-class Joining(Journaled):
-    """The part of a join that has the clock, the versions of the model and the share of early clicks."""
+class Joining(WithState):
+    """The part of a join that has the clock, the versions of the model, the share of early clicks, and the journal.
 
+    Its owner writes events to the journal, and takes them again.
+    """
+
+    spans: Any
+    max_held: int
+    max_unknown: int
+    max_jump: float
+    max_behind: float
+    replayed = 0  #: events of the journal that were taken again, after its snapshot
+    _journal: Journal | None
+    _note: str | None
+    _versions: dict[Id | None, VersionLearner]
     _newest: Id | None
     _clock: float
     _counts: dict[str, int]
     _curve: DelayCurve | None
+    _begun_again = "begin again without it"  # what repairs a clock that is far ahead
+    _used_again = "give its parameters or another path"  # what uses the journal of another join
     _factor: float  # the share of clicks that labels have when they are learned
     _hold: float  # the age at which labels are learned now
     _number: int  # predictions issued
+
+    def _limit_times(self, jump: Span | None, behind: Span | None) -> None:
+        """Set how far the time of an event may be from the clock, and that of an impression behind it."""
+        horizon = self.spans.horizon
+        self.max_jump = JUMP_HORIZONS * horizon if jump is None else seconds(jump, "max_jump")
+        self.max_behind = horizon if behind is None else seconds(behind, "max_behind", or_zero=True)
 
     def _begin_clock(self, calibrator: Any) -> None:
         """Set the clock and the versions of a join that has issued nothing."""
@@ -82,6 +107,7 @@ class Joining(Journaled):
         self._note = None  # as JSON
         # of this process: a date with or without a time zone, or a number
         self._first_time: Time | None = take_first_time(calibrator)
+        self._warned_of_share = False
         self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
 
     # -- results ---------------------------------------------------------------------------------------------------
@@ -120,7 +146,7 @@ class Joining(Journaled):
 
     @property
     def learns_at_horizon(self) -> bool:
-        """Whether labels are learned at the horizon now: without `early`, or while its share is below 0.1."""
+        """Whether labels are learned at the horizon now: without `early`, at first, or while its share is below 0.1."""
         return self._curve is None or self._curve.waits
 
     def report_delay(self) -> float | None:
@@ -137,7 +163,7 @@ class Joining(Journaled):
         self._report_delay += (max(self._clock - t, 0.0) - self._report_delay) / min(self._reports, CLICKS)
 
     def predict_one(
-        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
+        self, score: float, t: Time | None = None, *, keys: Keys | None = None, version: Id | None = None
     ) -> float:
         """Return the probability that `issue` would give now, without learning a label; the state does not change.
 
@@ -164,6 +190,13 @@ class Joining(Journaled):
         """Convert the probability of a click that is known early to that of a click within the horizon."""
         return max(p, min(p / self._factor, max(HIGHEST, score)))
 
+    def _shown(self) -> str:
+        """Return the calibrator and the spans as arguments of the constructor."""
+        horizon, early, _, late = self.spans[:4]
+        window = "" if early is None else f", early={early!r}"
+        kept = "" if late == horizon else f", late={late!r}"
+        return f"{self.calibrator!r}, horizon={horizon!r}{window}{kept}"
+
     # -- events ----------------------------------------------------------------------------------------------------
 
     def advance(self, t: Time) -> None:
@@ -186,6 +219,19 @@ class Joining(Journaled):
     @abstractmethod
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
+
+    def _turn_curve(self, curve: DelayCurve) -> None:
+        """Follow the share after clicks were added to the curve, and warn where it is too small."""
+        curve.turn(self._number)
+        if curve.has_few and not self._warned_of_share:
+            self._warned_of_share = True
+            late = self.report_delay()
+            reported = "" if late is None else f", and they are reported {late:.4g} s after their own time on average"
+            warn(
+                f"few clicks are known within early={self._soonest:g} s, {100.0 * curve.share()[0]:.2g} %{reported}: "
+                "labels are learned at the horizon while the share is so small; give a longer early, or None"
+            )
+        self._follow_curve()
 
     def _follow_curve(self) -> None:
         """Take over the share of clicks known early, and the age at which labels are learned."""
@@ -221,7 +267,7 @@ class Joining(Journaled):
 
     def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
         """Return the levels present; raise `InputError` also if a field that the calibrator reads has another name."""
-        if keys is not None and not isinstance(self.calibrator, Calibrator):
+        if keys is not None:
             self.calibrator.require_names(keys)
         return check_keys(keys)
 
@@ -251,8 +297,162 @@ class Joining(Journaled):
             raise ClockError(
                 f"the impression is {self._clock - t:.6g} s older than the latest event, and more than max_behind="
                 f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
-                f"{self._clock:.15g}: begin again without it"
+                f"{self._clock:.15g}: {self._begun_again}"
             )
+
+    # -- journal -------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _limit(self, held: int, unknown: int) -> bool:
+        """Set the limits and forget what is beyond them; return whether they are others than before."""
+
+    @abstractmethod
+    def _replay(self, written: Iterator[bytes]) -> int:
+        """Take events of a journal again, and return how many they are."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._journal is not None:
+            raise StateError(
+                f"{self._journal.path}: a join with a journal belongs to one process, which alone writes to it; give "
+                "another one its to_bytes(), to predict there"
+            )
+        return super().__reduce__()
+
+    def acknowledge(self) -> int:
+        """Return when all events so far are on the disk; how many there are. Any thread may call it.
+
+        Raises
+        ------
+        InputError
+            Without a journal.
+        StateError
+            If they cannot be written; they are kept, to be written with the next call.
+        """
+        return self._with_journal().acknowledge()
+
+    def snapshot(self) -> None:
+        """Write the whole state to the journal, and drop the events that led to it, so that it stays small.
+
+        Call it now and then, such as once an hour or after a million events: resuming takes the events after it again.
+        O(size of the state).
+        """
+        self._with_journal().snapshot(self._parts())
+        self._levels_stored()()
+
+    @abstractmethod
+    def _parts(self) -> Iterator[bytes]:
+        """Yield the state as bytes, in parts; nothing must change meanwhile."""
+
+    def _levels_stored(self) -> Callable[[], None]:
+        """Return what to call when the state written last is safe: states before it need no levels in a store."""
+        found = [(rows, rows.number) for rows in map(_rows_of, self._versions.values()) if rows is not None]
+
+        def stored() -> None:
+            for rows, number in found:
+                rows.stored(number)
+
+        return stored
+
+    @property
+    def uses_store(self) -> bool:
+        """Whether levels are in a store, which no forked process can write to."""
+        return any(_rows_of(learner) is not None for learner in self._versions.values())
+
+    @property
+    def noted(self) -> Any:
+        """The data of the last `note`; None if there was none."""
+        return None if self._note is None else json.loads(self._note)
+
+    def note(self, data: Any) -> None:
+        """Keep plain data with the state and in the journal, between the events before and after it.
+
+        An example is the place in the source of the events: a consumer that notes the place before each `acknowledge`
+        resumes from `noted` after it was killed, and reads no event twice.
+
+        Parameters
+        ----------
+        data
+            What `json` can write. It takes the place of the note before.
+
+        Raises
+        ------
+        InputError
+            For other data; nothing is changed then.
+        StateError
+            If the journal cannot take more events. Nothing is changed then.
+
+        Examples
+        --------
+        >>> from streamcal import OnlinePlatt
+        >>> from streamcal.live import LabelJoin
+        >>> join = LabelJoin(OnlinePlatt(), horizon=3600.0)
+        >>> join.note({"offset": 17})
+        >>> LabelJoin.from_bytes(join.to_bytes()).noted
+        {'offset': 17}
+        """
+        try:
+            note = json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"a note has to be plain data, which JSON can hold: {error}") from None
+        if self._journal is not None:
+            self._journal.append(events.noted(note))
+        self._keep_note(note)
+
+    def _keep_note(self, note: str) -> None:
+        self._note = note
+
+    def _write_changes(self, version: Id | None) -> None:
+        """Write all later changes of the version's shadow, if the version has one, to the journal."""
+        if (journal := self._journal) is not None:
+            if (rows := _rows_of(self._versions[version])) is not None:
+                rows.joined = True
+            self._versions[version].tell(
+                lambda what, name, calibrator: journal.append(events.changed(version, what, name, calibrator))
+            )
+
+    def _with_journal(self) -> Journal:
+        if self._journal is None:
+            raise InputError("this join has no journal; give journal=Journal(path) to the constructor")
+        return self._journal
+
+    def _resume(self, journal: Journal) -> None:
+        """Take over the state that a journal holds, and write to it from now on."""
+        limits = self.max_held, self.max_unknown
+        with paused_collector():
+            self._take_over(journal)
+            self._levels_stored()()  # a process that was killed right after a snapshot did not come to it
+            self.replayed = self._replay(journal.events())  # with the limits under which they came
+        self._journal = journal
+        for version in self._versions:
+            self._write_changes(version)
+        if self._limit(*limits) or not journal.has_snapshot:
+            self.snapshot()
+
+    def _take_over(self, journal: Journal) -> None:
+        """Load the snapshot of a journal, if there is one."""
+        if journal.has_snapshot:
+            saved = type(self)._from_written(join_state.written_in(journal.parts()))
+            if saved.spans != self.spans or not saved.calibrator.same_parameters(self.calibrator):
+                raise StateError(f"{journal.path} is the journal of another join, {saved!r}; {self._used_again}")
+            bounds = {"max_jump": self.max_jump, "max_behind": self.max_behind}
+            self.__dict__ = {**saved.__dict__, **bounds}
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Keep the garbage collector from looking at all that is held again and again while it is made."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _rows_of(learner: VersionLearner) -> LevelRows | None:
+    """Return the rows of a version's levels in a store; None without a store."""
+    return getattr(learner.calibrator, "_level_rows", None)
 
 
 #: Methods that take events of a journal again, by the kind of the event.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +13,11 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.learners.learner import Learner
 from streamcal.learners.pending import Pending, pending_of
-from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, names_of, require_names
+from streamcal.live.levels import LONGEST_LEVEL, Field, columns_of, levels_in, require_names
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_batch, check_label, check_score, check_weight
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.types import FloatArray, Label, Time, Times
-
-Keys = Mapping[str, Any]
-#: Field → levels, n of them.
-Columns = Mapping[str, Iterable[Any]]
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
 
 
 class Keyed(Learner):
@@ -58,11 +54,15 @@ class Keyed(Learner):
     @property
     def fields(self) -> tuple[str, ...]:
         """The names that are read from `keys`."""
-        return names_of(self.by)
+        return self._names
 
     @property
     def n(self) -> float:
         return self.overall.n
+
+    def _own_keys(self, keys: Any) -> Any:
+        """Return what is read of the keys that several calibrators are given together."""
+        return keys
 
     def require_names(self, keys: Any) -> None:
         """Raise an `InputError` for keys that seem to have a field under another name."""
@@ -77,18 +77,20 @@ class Keyed(Learner):
     # -- predicting and learning -----------------------------------------------------------------------------------
 
     @abstractmethod
-    def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels, as of time `t`."""
 
     @abstractmethod
-    def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
         """Do `predict_one` right before the label is learned, as `Calibrator._predict_to_learn` does."""
 
     @abstractmethod
-    def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the probabilities at n scores, with n levels for each field, all as of time `t`."""
 
-    def learn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
         """Learn that `score`, with these levels, was followed by the label `y`, with weight `w` ≥ 0, at time `t`.
 
         Raises
@@ -104,11 +106,19 @@ class Keyed(Learner):
         self._learn((score, keys, levels), label, weight, t)
 
     @abstractmethod
-    def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def unlearn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
         """Unlearn an earlier `learn_one` with the same arguments."""
 
     def learn_many(
-        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
+        t: Times | None = None,
+        *,
+        keys: Columns | None = None,
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
         x, labels, weights = self._checked_many(scores, keys, y, w)
@@ -122,7 +132,13 @@ class Keyed(Learner):
         self._run(x, y, w, t, np.empty(0))
 
     def predict_learn_many(
-        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None = None, t: Times | None = None
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        w: ArrayLike | None = None,
+        t: Times | None = None,
+        *,
+        keys: Columns | None = None,
     ) -> FloatArray:
         """Predict and then learn each of n observations in order: a whole stream in one call.
 
@@ -133,7 +149,7 @@ class Keyed(Learner):
         --------
         >>> from streamcal.live import Segmented
         >>> cal = Segmented("identity", by=["device"])
-        >>> cal.predict_learn_many([0.5, 0.5, 0.5], {"device": ["a", "a", None]}, [1, 1, 0]).round(4).tolist()
+        >>> cal.predict_learn_many([0.5, 0.5, 0.5], [1, 1, 0], keys={"device": ["a", "a", None]}).round(4).tolist()
         [0.5, 0.5267, 0.5164]
         """
         x, labels, weights = self._checked_many(scores, keys, y, w)
@@ -146,7 +162,7 @@ class Keyed(Learner):
         columns_of(self.by, keys, length)
 
     def _checked_many(
-        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None
+        self, scores: ArrayLike, keys: Columns | None, y: ArrayLike, w: ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
         """Return scores with keys and levels by field, labels and weights; or raise `InputError`."""
         s, labels, weights = check_batch(scores, y, w)
@@ -174,7 +190,7 @@ class Keyed(Learner):
         Returns
         -------
         Pending
-            Its `p` is the result of `predict_one(score, keys, t)`.
+            Its `p` is the result of `predict_one(score, t, keys=keys)`.
 
         Raises
         ------
@@ -215,11 +231,24 @@ class Keyed(Learner):
         `record` is None for a label of an observation that was not issued.
         """
 
+    @abstractmethod
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
+        """Do `learn_one` for a label of the prediction of now, as `Learner._learn_at_once` does."""
+
+    def _learn_many_at_once(
+        self, scores: ArrayLike, keys: Any, y: ArrayLike, w: ArrayLike | None, t: Times | None
+    ) -> None:
+        self.learn_many(scores, y, w, t, keys=keys)
+
     def _time(self, t: Time | None) -> float:
         return self.overall._time(t)
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
         return self.overall._times(t, size)
+
+
+#: A calibrator of a score, with or without keys beside it.
+Entrant: TypeAlias = Calibrator | Keyed
 
 
 def kept(keys: Any) -> Any:

@@ -6,21 +6,16 @@ import logging
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamcal.calibrators.base import Calibrator
-from streamcal.calibrators.registry import REGISTRY
-from streamcal.errors import ClockError, InputError, StateError, StoreError, StreamcalError, warn
+from streamcal.errors import InputError, StoreError, StreamcalError, warn
 from streamcal.kernels.pending.pending_steps import PendingSteps
-from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
 from streamcal.live.counted_join import CountedJoin
-from streamcal.live.early import CLICKS, DelayCurve
 from streamcal.live.holding import Holding, issued_at, outcome_at
 from streamcal.live.issued import (
     ConflictError,
@@ -29,34 +24,24 @@ from streamcal.live.issued import (
     Keys,
     Outcome,
     check_id,
-    check_keys,
     ids_of,
     is_plain,
     levels_of,
-    seconds,
 )
+from streamcal.live.joining import Joining, Span, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
-from streamcal.live.journaled import Journaled
-from streamcal.live.versions import VersionLearner, can_join, take_first_time
-from streamcal.parameters.given import one_of, real_number, whole_number
-from streamcal.parameters.inputs import check_label, check_score, check_time, check_weight, of_one_kind
+from streamcal.parameters.given import one_of, whole_number
+from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.keys import LARGEST_WHOLE
-from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
 from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.saved import own_class
 
 logger = logging.getLogger(__name__)
 
-#: An event this many horizons from the clock is refused: a wrong unit, or a wrong clock.
-JUMP_HORIZONS = 100.0
-#: With `early`, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
-HIGHEST = 1.0 - 1e-6
 #: A warning comes where this many impressions in a row are far behind the clock.
 MANY_BEHIND = 100
 #: A warning comes where this many clicks were known only after a negative label was learned, and those are the most.
 MANY_LATE = 100
-#: Versions whose calibration is kept, the newest.
-MOST_VERSIONS = 8
-
 
 #: Rows that are taken by compiled steps at once, and rows that are taken one by one before these are tried again.
 AT_ONCE, RETRIED = 65_536, 8
@@ -64,6 +49,8 @@ AT_ONCE, RETRIED = 65_536, 8
 FEW_ALIKE = 16
 #: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
 LARGEST_TIME = 1e11
+#: Parameters of one kind of pending predictions alone.
+OWN = {"each": ("max_held", "max_unknown"), "counts": ("key", "bucket", "cells", "max_rows", "click_bits")}
 NO_LABELS = np.empty(0, dtype=np.uint8)
 
 
@@ -92,7 +79,7 @@ class Spans(NamedTuple):
     late: float
 
 
-class LabelJoin(Holding, Journaled):
+class LabelJoin(Holding, Joining):
     """Joins predictions with the labels that come minutes or hours later, and lets a calibrator learn them.
 
     `issue` gives the calibrated probability of an impression and remembers it under its id, `resolve` tells what came
@@ -135,7 +122,8 @@ class LabelJoin(Holding, Journaled):
         With `early`, the share that you expect, default 0.75; some clicks are enough to correct it.
     pending : str
         "each" remembers each prediction. With "counts" this constructor returns a `CountedJoin`, which has its own
-        parameters: it counts predictions in constant memory, and its `issue` returns a token in place of an id.
+        parameters: it counts predictions in constant memory, and its `issue` returns a token in place of an id. States
+        of both are read by `LabelJoin.from_bytes` and `from_state`.
     max_held : int
         The number of predictions remembered, default 1,000,000; docs/late_labels_measured.md has what each takes. At
         this number, learned predictions are forgotten first. If this many wait for labels, every second one is dropped,
@@ -189,47 +177,43 @@ class LabelJoin(Holding, Journaled):
     (0.03, 1)
     """
 
+    _begun_again = "begin again without it, or turn the clock of a journal back with migrate(clock=)"
+    _used_again = "give its parameters or another path, or migrate it (streamcal.live.migrate, or serve --migrate)"
+
     def __new__(cls, *given: Any, pending: str = "each", **named: Any) -> Any:
         """Return a join; where predictions are to be counted, a `CountedJoin`."""
-        if one_of(pending, "pending", ("each", "counts")) == "counts":
-            return CountedJoin(*given, **named)
-        return super().__new__(cls)
+        counts = one_of(pending, "pending", tuple(OWN)) == "counts"
+        kind, other = ("counts", "each") if counts else ("each", "counts")
+        for name in OWN[other]:
+            if name in named:
+                raise InputError(f"{name}= needs pending={other!r}; leave it out for pending={kind!r}")
+        return CountedJoin(*given, **named) if counts else super().__new__(cls)
+
+    @classmethod
+    def _of_class(cls, name: Any) -> Any:
+        """Return the class of a state: a `CountedJoin` for one that counts, as the constructor does."""
+        return CountedJoin if name == CountedJoin.__name__ else own_class(cls, name)
 
     def __init__(
         self,
         calibrator: Any,
-        horizon: float | timedelta | str,
-        early: float | timedelta | str | None = None,
+        horizon: Span,
+        early: Span | None = None,
         journal: Journal | None = None,
         *,
         pending: str = "each",
-        late: float | timedelta | str | None = None,
+        late: Span | None = None,
         early_share: float = 0.75,
         max_held: int = 1_000_000,
         max_unknown: int = 10_000,
-        max_jump: float | timedelta | str | None = None,
-        max_behind: float | timedelta | str | None = None,
+        max_jump: Span | None = None,
+        max_behind: Span | None = None,
     ) -> None:
-        if isinstance(calibrator, str):
-            calibrator = chosen(calibrator, Calibrator, REGISTRY)
-        if not can_join(calibrator):
-            raise InputError(f"calibrator {calibrator!r} is none of one score; give such as Auto() or OnlinePlatt()")
-        span = seconds(horizon, "horizon")
-        between = "a number between 0 and 1, both excluded"
-        self.spans = Spans(
-            span,
-            None if early is None else seconds(early, "early"),
-            real_number(early_share, "early_share", between, above=0.0, below=1.0),
-            span if late is None else seconds(late, "late", or_zero=True),
-        )
-        if self.spans.early is not None and not self.spans.early < span:
-            raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
-        if self.spans.early is not None and calibrator.scale.domain != (0.0, 1.0):
-            raise InputError(f"early needs scores that are probabilities, {calibrator!r} takes others; leave it out")
+        calibrator = joinable(calibrator)
+        self.spans = Spans(*checked_spans(calibrator, horizon, early, early_share, late))
         self.max_held = whole_number(max_held, "max_held", 2)
         self.max_unknown = whole_number(max_unknown, "max_unknown", 0)
-        self.max_jump = JUMP_HORIZONS * span if max_jump is None else seconds(max_jump, "max_jump")
-        self.max_behind = span if max_behind is None else seconds(max_behind, "max_behind", or_zero=True)
+        self._limit_times(max_jump, max_behind)
         #: Called with each prediction and label that is learned; no part of the state.
         self.on_learned: Callable[[Issued, bool], None] | None = None
         self._set_out(calibrator)
@@ -239,42 +223,19 @@ class LabelJoin(Holding, Journaled):
 
     def _set_out(self, calibrator: Any) -> None:
         """Set up the state of a join that has issued nothing."""
-        horizon, early, expected, late = self.spans
-        self._soonest = horizon if early is None else early
-        self._keep = horizon + late
-        self._versions: dict[Id | None, VersionLearner] = {None: VersionLearner(calibrator)}
-        self._newest: Id | None = None
-        self._first, self._last = calibrator.scale.domain
-        self._clock = -math.inf
-        self._number = 0
+        self._begin_clock(calibrator)
         self._counts = dict.fromkeys(join_state.COUNTS, 0)
         self._hold_nothing()
-        self._curve = None if early is None else DelayCurve(early, horizon, expected)
-        self._follow_curve()
         # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
         self._ages: list[tuple[float, int, int, Id]] = []
-        self._note: str | None = None  # as JSON
-        # of this process: a date with or without a time zone, or a number
-        self._first_time: Time | None = take_first_time(calibrator)
         self._on_label: Callable[[Issued, bool], object] | None = None
         self._on_many: Callable[..., object] | None = None
         self._steps: PendingSteps | None = None
         self._steps_of: Any = None
-        self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
-        self._warned_of_reports = self._warned_of_share = False
+        self._warned_of_reports = False
         self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
     # -- results ---------------------------------------------------------------------------------------------------
-
-    @property
-    def calibrator(self) -> Any:
-        """The calibrator of the newest version."""
-        return self._versions[self._newest].calibrator
-
-    @property
-    def clock(self) -> float:
-        """The latest time of an impression or of `advance`; −∞ before the first."""
-        return self._clock
 
     @property
     def due(self) -> float:
@@ -294,41 +255,6 @@ class LabelJoin(Holding, Journaled):
     def takes_columns(self) -> bool:
         """Whether `issue_many` and `resolve_many` take plain rows by compiled steps: by the calibrator, so far."""
         return self._curve is None and self._versions[self._newest].kernel is not None
-
-    @property
-    def versions(self) -> list[tuple[Id | None, Any, float]]:
-        """The versions of the model whose calibration is kept, the newest last.
-
-        Each version has its name, its calibrator, and the calibrator's weight in predictions. The map of the version
-        before has the rest of the weight.
-        """
-        kept = self._versions.items()
-        return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
-
-    def early_share(self) -> tuple[float, float]:
-        """Return the share of clicks known within `early`, and its standard error; needs `early`.
-
-        Raises
-        ------
-        InputError
-            Without `early`.
-        """
-        if self._curve is None:
-            raise InputError("this join has no early window; give early= to the constructor")
-        return self._curve.share()
-
-    @property
-    def learns_at_horizon(self) -> bool:
-        """Whether labels are learned at the horizon now: without `early`, at first, or while its share is below 0.1."""
-        return self._curve is None or self._curve.waits
-
-    def report_delay(self) -> float | None:
-        """Return how many seconds after their own time clicks are reported, on average; None before the first.
-
-        The mean is over the last 4,000 clicks or so that this process was given for ids it remembers. A click is
-        reported at the clock at which `resolve` is called.
-        """
-        return self._report_delay if self._reports else None
 
     def tally(self) -> dict[str, int]:
         """Count events, none of which is an error.
@@ -353,7 +279,7 @@ class LabelJoin(Holding, Journaled):
     # -- events ----------------------------------------------------------------------------------------------------
 
     def issue(
-        self, id: Id, score: float, t: Time, keys: Keys | None = None, version: Id | None = None, *, w: float = 1.0
+        self, id: Id, score: float, t: Time, *, keys: Keys | None = None, version: Id | None = None, w: float = 1.0
     ) -> Issued:
         """Issue the calibrated probability of an impression.
 
@@ -406,11 +332,7 @@ class LabelJoin(Holding, Journaled):
             if self._table.place_of(id) >= 0:
                 raise StoreError(f"the label of {id!r}, issued before, waits for its levels; try again")
         if self._clock - time > self.max_behind:
-            raise ClockError(
-                f"the impression is {self._clock - time:.6g} s older than the latest event, and more than max_behind="
-                f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
-                f"{self._clock:.15g}: begin again without it, or turn the clock of a journal back with migrate(clock=)"
-            )
+            self._check_behind(time)
         if self._journal is not None:
             self._journal.require_room()
         try:
@@ -461,9 +383,9 @@ class LabelJoin(Holding, Journaled):
         ids: Sequence[Id] | NDArray[Any],
         scores: ArrayLike,
         t: Times,
+        *,
         keys: Sequence[Keys | None] | None = None,
         version: Id | None = None,
-        *,
         w: ArrayLike | None = None,
     ) -> FloatArray:
         """Issue the calibrated probabilities of impressions, in order: those of a loop of `issue`, to the last bit.
@@ -524,7 +446,7 @@ class LabelJoin(Holding, Journaled):
             for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
                 time = times[k] if isinstance(times, list) else float(times[k])
                 some = None if keys is None else keys[k]
-                p[k] = self.issue(given[k], float(numbers[k]), time, some, version, w=float(weights[k])).p
+                p[k] = self.issue(given[k], float(numbers[k]), time, keys=some, version=version, w=float(weights[k])).p
                 at = k + 1
         return p
 
@@ -582,6 +504,8 @@ class LabelJoin(Holding, Journaled):
                     came = rows.when[done] <= rows.t[done] + self.spans.horizon
                     written = events.with_outcomes(written, rows.ids[done], rows.y[done], rows.when[done], came)
                 journal.append_many(written)
+            if steps.labels:
+                self._tell_learned(steps)
             if steps.judges:
                 assert self._on_many is not None
                 self._on_many(*steps.told())
@@ -597,7 +521,7 @@ class LabelJoin(Holding, Journaled):
         learner = self._versions[self._newest]
         kernel = learner.kernel
         told = self._on_label is None or self._on_many is not None
-        alone = self._curve is None and self._stride == 1 and self.on_learned is None
+        alone = self._curve is None and self._stride == 1
         if kernel is None or not (told and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
             return None
         if not (again or type(self._first_time) is float) or not len(t):
@@ -614,6 +538,7 @@ class LabelJoin(Holding, Journaled):
         steps.unlearned = self._unlearned
         steps.unjudged = -1 if self._unjudged is None else self._unjudged
         steps.reports, steps.report_delay = self._reports, self._report_delay
+        steps.labels = None if self.on_learned is None else []
         return steps
 
     def _take_back(self, steps: PendingSteps) -> None:
@@ -628,33 +553,12 @@ class LabelJoin(Holding, Journaled):
             setattr(steps, name, 0)
         steps.matched = 0
 
-    def predict_one(
-        self, score: float, t: Time | None = None, keys: Keys | None = None, version: Id | None = None
-    ) -> float:
-        """Return the probability that `issue` would give now, without learning a label; the state does not change.
-
-        Parameters
-        ----------
-        score, keys
-            As in `issue`.
-        t : float or datetime, optional
-            As in `issue`; the clock by default, and no time before the first event. Labels whose time comes only then
-            are not learned.
-        version : str, int or None
-            As in `issue`; one that has issued nothing yet is taken to be the newest.
-        """
-        checked, levels = self._check_score(score), self._check_keys(keys)
-        if t is not None:
-            of_one_kind(t, self._first_time)
-        time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
-        named = self._newest if version is None else check_id(version, "version")
-        learner = self._versions.get(named) or self._versions[self._newest]
-        p = learner.predict(checked * self._factor, levels, time)
-        return p if self._factor == 1.0 else self._of_horizon(p, checked)
-
-    def _of_horizon(self, p: float, score: float) -> float:
-        """Convert the probability of a click that is known early to that of a click within the horizon."""
-        return max(p, min(p / self._factor, max(HIGHEST, score)))
+    def _tell_learned(self, steps: PendingSteps) -> None:
+        """Call `on_learned` with the labels that compiled steps have learned, in order."""
+        labels, steps.labels = steps.labels, []
+        assert self.on_learned is not None
+        for issued, w, y in labels:
+            self.on_learned(tuple.__new__(Issued, issued)._replace(w=w), y)
 
     def resolve(self, id: Id, y: Label, t: Time, *, w: float | None = None) -> bool:
         """Tell the outcome of an impression.
@@ -799,28 +703,6 @@ class LabelJoin(Holding, Journaled):
             cell += 1
         return cell
 
-    def _note_report(self, t: float) -> None:
-        """Add a click to the mean delay of reports."""
-        self._reports += 1
-        self._report_delay += (max(self._clock - t, 0.0) - self._report_delay) / min(self._reports, CLICKS)
-
-    def advance(self, t: Time) -> None:
-        """Tell the time where no impression does: labels whose time has come are learned.
-
-        A time before the clock changes nothing; errors are those of `resolve`.
-        """
-        time = self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
-        if self._journal is not None:
-            self._journal.require_room()
-            self._journal.append(events.advanced(time))
-        self._advance(time)
-
-    def _advance(self, t: float) -> None:
-        self._clock = max(self._clock, t)
-        self._settle()
-
     def watch(
         self,
         on_label: Callable[[Issued, bool], object],
@@ -960,22 +842,7 @@ class LabelJoin(Holding, Journaled):
         curve.add(cell, inside=outcome.cell == cell)
         if cell + 1 < len(curve.edges):
             heappush(ages, (self._table.at(place) + curve.edges[cell + 1], number, cell + 1, id))
-        curve.turn(self._number)
-        if curve.has_few and not self._warned_of_share:
-            self._warned_of_share = True
-            share = f"{100.0 * curve.share()[0]:.2g} %"
-            warn(
-                f"few clicks are known within early={self._soonest:g} s, {share}, and they are reported "
-                f"{self._report_delay:.4g} s after their own time on average: labels are learned at the horizon while "
-                "the share is so small; give a longer early, or None"
-            )
-        self._follow_curve()
-
-    def _follow_curve(self) -> None:
-        """Take over the share of clicks known early, and the age at which labels are learned."""
-        curve = self._curve
-        self._factor = 1.0 if curve is None else curve.factor
-        self._hold = self._soonest if curve is None else curve.hold
+        self._turn_curve(curve)
 
     def _match(self, place: int, one: Issued) -> None:
         """Join an impression with its outcome, which came before it."""
@@ -1060,50 +927,7 @@ class LabelJoin(Holding, Journaled):
                 if place >= 0 and table.number(place) == number
             )
 
-    def _begin(self, version: Id | None) -> VersionLearner:
-        """Start the calibration of a version seen for the first time, and return it."""
-        first = not self._number  # the calibrator that was given is that of the first version
-        newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
-        self._versions[version] = begun = newest if first else newest.successor()
-        self._newest = version
-        if len(self._versions) > MOST_VERSIONS:
-            self._versions.pop(next(iter(self._versions))).tell(None)
-        self._write_changes(version)
-        return begun
-
     # -- checks ----------------------------------------------------------------------------------------------------
-
-    def _check_score(self, score: Any) -> float:
-        """Check that the calibrator accepts the score, and return it; raise `InputError` otherwise."""
-        checked = check_score(score)
-        self._versions[self._newest].calibrator.scale.coordinate(checked)
-        return checked
-
-    def _check_keys(self, keys: Any) -> dict[str, str | int] | None:
-        """Return the levels present; raise `InputError` also if a field that the calibrator reads has another name."""
-        if keys is not None and not isinstance(self.calibrator, Calibrator):
-            self.calibrator.require_names(keys)
-        return check_keys(keys)
-
-    def _time(self, t: Time) -> float:
-        """Check a time and return it in seconds; `InputError` also for one without a time zone beside others."""
-        time = check_time(t)
-        self._first_time = of_one_kind(t, self._first_time)
-        return time
-
-    def _check_far(self, t: float) -> None:
-        """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""
-        if self._clock == -math.inf:
-            if in_shorter_unit(t) and self.spans.horizon < LARGEST_SPAN:
-                unit, horizon = shorter_unit(t)[1], self.spans.horizon
-                warn(
-                    f"times such as {t:.15g} look like {unit}, and the horizon is {horizon:g} s: give times in seconds"
-                )
-            return
-        raise ClockError(
-            f"time {t!r} is {abs(t - self._clock):.4g} s from the clock, {self._clock!r}, and more than max_jump="
-            f"{self.max_jump:.4g}; drop the event, repair its unit (seconds) or its clock, or give a larger max_jump"
-        )
 
     def _issued_again(self, known: Issued, score: float) -> Issued:
         """Return the prediction issued before for the same id; raise `ConflictError` for another score."""
@@ -1133,7 +957,7 @@ class LabelJoin(Holding, Journaled):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def _replay(self, written: Iterator[bytes]) -> int:
-        take: dict[int, Callable[..., object]] = {
+        take: Takers = {
             events.ISSUE: self._issue,
             events.RESOLVE: self._resolve,
             events.ADVANCE: self._advance,
@@ -1155,7 +979,7 @@ class LabelJoin(Holding, Journaled):
         self._replay_alike(alike, take)
         return number
 
-    def _replay_alike(self, alike: list[tuple[Any, ...]], take: dict[int, Callable[..., object]]) -> None:
+    def _replay_alike(self, alike: list[tuple[Any, ...]], take: Takers) -> None:
         """Take events of one kind again, in columns if they are many and plain."""
         at, count = 0, len(alike)
         if count >= FEW_ALIKE and alike[0][0] == events.ISSUE:
@@ -1174,13 +998,6 @@ class LabelJoin(Holding, Journaled):
             at = self._resolve_rows(list(ids), np.array(labels, dtype=np.uint8), np.array(t), 0, again=True)
         for event in alike[at:]:
             take[event[0]](*event[1:])
-
-    def _change(self, version: Id | None, what: str, name: str, calibrator: Any) -> None:
-        """Change the shadow of a version as it was changed before."""
-        learner = self._versions.get(version)
-        if learner is None:
-            raise StateError(f"the journal holds a change of version {version!r}, which is not there")
-        learner.change(what, name, calibrator)
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters without the journal, which is no part of a state."""
@@ -1210,10 +1027,7 @@ class LabelJoin(Holding, Journaled):
         return join
 
     def __repr__(self) -> str:
-        horizon, early, _, late = self.spans
-        window = "" if early is None else f", early={early!r}"
-        kept = "" if late == horizon else f", late={late!r}"
-        return f"LabelJoin({self.calibrator!r}, horizon={horizon!r}{window}{kept})"
+        return f"LabelJoin({self._shown()})"
 
 
 def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:

@@ -250,9 +250,12 @@ def level_reader(field: Field) -> Reader:
     return row(*[_part] * len(field)) if isinstance(field, tuple) else _part
 
 
+_TEXT, _WHOLE = text(LONGEST_LEVEL), whole(-(2**53), 2**53)
+
+
 def _part(value: Any) -> str | int:
     """Read a text or a whole number in a state."""
-    return text(LONGEST_LEVEL)(value) if isinstance(value, str) else whole(-(2**53), 2**53)(value)
+    return _TEXT(value) if isinstance(value, str) else _WHOLE(value)
 
 
 def weights_reader(*sizes: int) -> Reader:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from streamcal.errors import StateError
+from streamcal.errors import InputError, StateError
 from streamcal.live.holding import issued_at
 from streamcal.live.join_state import written_in
+from streamcal.live.joining import paused_collector
 from streamcal.live.journal import Journal
-from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
 from streamcal.live.shadow import Shadow
 from streamcal.live.versions import in_shadow, said_in_shadow
@@ -52,9 +52,10 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     Raises
     ------
     InputError
-        If `clock` is no time.
+        If `clock` is no time, or `join` counts.
     StateError
-        If the journal is damaged, scores are on another scale, or levels are in a store. Nothing is changed then.
+        If the journal is damaged or counts, scores are on another scale, or levels are in a store. Nothing is changed
+        then.
 
     Notes
     -----
@@ -74,12 +75,18 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     ...     LabelJoin("platt", 7200.0, journal=journal).waiting
     1
     """
+    if not isinstance(join, LabelJoin):
+        raise InputError(
+            f"a {type(join).__name__} is not possible; its predictions are counted, and cannot be migrated"
+        )
     now = math.inf if clock is None else check_time(clock)
     if not journal.has_snapshot:
         return None
     journal.acknowledge()
     with paused_collector():
         before = LabelJoin._from_written(written_in(journal.parts()))
+        if not isinstance(before, LabelJoin):
+            raise StateError(f"{journal.path}: predictions that are counted cannot be migrated; begin another journal")
         before._replay(journal.events())
         moved = not before.uses_store and _moved(before, join.calibrator)
         same, late = before.calibrator.same_parameters(join.calibrator), before.clock > now

@@ -18,7 +18,7 @@ from streamcal.kernels.segments.accounts import Accounts
 from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, FINE_WIDTH, KNOWN, SIZE, SLOTS, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
-from streamcal.live.keyed import Columns, Keyed, Keys, kept
+from streamcal.live.keyed import Keyed, kept
 from streamcal.live.levels import (
     LONGEST_LEVEL,
     Field,
@@ -35,7 +35,7 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_scores, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time
 from streamcal.states import (
     ROUNDING,
     Reader,
@@ -200,9 +200,9 @@ class Multicalibrated(Keyed):
     --------
     >>> cal = Multicalibrated("identity", by=["campaign"])
     >>> for k in range(3000):
-    ...     cal.learn_one(0.1, {"campaign": "right"}, k % 10 == 0)
-    ...     cal.learn_one(0.1, {"campaign": "wrong"}, k % 5 == 0)
-    >>> [round(cal.predict_one(0.1, {"campaign": name}), 2) for name in ("right", "wrong")]
+    ...     cal.learn_one(0.1, k % 10 == 0, keys={"campaign": "right"})
+    ...     cal.learn_one(0.1, k % 5 == 0, keys={"campaign": "wrong"})
+    >>> [round(cal.predict_one(0.1, keys={"campaign": name}), 2) for name in ("right", "wrong")]
     [0.1, 0.16]
     >>> evidence, regret, gain = cal.certificate()
     >>> round(regret), round(gain)  # the log loss is lower than that of the calibrator, by 63 nats
@@ -239,7 +239,6 @@ class Multicalibrated(Keyed):
         self.calibrator = calibrator if isinstance(calibrator, str) else template.clone()
         #: The calibrator that learns.
         self.inner: Any = template.clone()
-        self._keyed = isinstance(template, Segmented)
         #: Whether the calibrator reads the same levels, which are then read once for both.
         self._shares = isinstance(template, Segmented) and template.by == self.by
         self._pairs = pairs_of(self.by) if pairs else []
@@ -261,11 +260,12 @@ class Multicalibrated(Keyed):
     @property
     def overall(self) -> Calibrator:
         """The calibrator of all observations, without groups."""
-        return self.inner.overall if self._keyed else self.inner
+        found: Calibrator = self.inner.overall
+        return found
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self._names, *(self.inner.fields if self._keyed else ())]))
+        return tuple(dict.fromkeys([*self._names, *self.inner.fields]))
 
     @property
     def store(self) -> str | None:
@@ -283,12 +283,11 @@ class Multicalibrated(Keyed):
 
     def require_names(self, keys: Any) -> None:
         super().require_names(keys)
-        if self._keyed:
-            self.inner.require_names(keys)
+        self.inner.require_names(keys)
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 
-    def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels. The state does not change.
 
         `keys` are field → level. The probability is inside (0, 1), even where the calibrator predicts 0 or 1.
@@ -300,34 +299,40 @@ class Multicalibrated(Keyed):
         if self._shares:
             z = inner._corrected(inner._overall.predict_one(score, t), score, levels)
         else:
-            z = inner.predict_one(score, keys, t) if self._keyed else inner.predict_one(score, t)
+            z = inner.predict_one(score, t, keys=inner._own_keys(keys))
         return self._accounts.predict(z, levels)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, keys, levels = x
         inner, positive = self.inner, y > 0.0
         if self._shares:
-            p = inner._overall._predict_to_learn(score, t)
+            p = inner._overall._predict_to_learn(score, None, t)
             z = inner._corrected(p, score, levels)
             inner._learn_from(p, score, levels, y, w, t)
-        elif self._keyed:
-            z = inner._predict_to_learn(score, keys, t)
-            inner.learn_one(score, keys, positive, w, t)
         else:
-            z = inner._predict_to_learn(score, t)
-            inner.learn_one(score, positive, w, t)
+            z = inner._predict_to_learn(score, keys, t)
+            inner.learn_one(score, positive, w, t, keys=inner._own_keys(keys))
         if w > 0.0:
             self._accounts.learn(z, levels, y, self._weight_scale.relative(w))
 
-    def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
+        levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
+        z = self.inner._predict_to_learn(x, keys, t)
+        self.inner._learn_at_once(x, keys, y, w, t)
+        if weight > 0.0:
+            self._accounts.learn(z, levels, label, self._weight_scale.relative(weight))
+
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
         inner, levels = self.inner, self._levels(keys)
         if self._shares:
-            z = inner._corrected(inner._overall._predict_to_learn(score, t), score, levels)
+            z = inner._corrected(inner._overall._predict_to_learn(score, None, t), score, levels)
         else:
-            z = inner._predict_to_learn(score, keys, t) if self._keyed else inner._predict_to_learn(score, t)
+            z = inner._predict_to_learn(score, keys, t)
         return self._accounts.predict(z, levels)
 
-    def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def unlearn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
         """Refuse: the capital of an account is a product over its observations in their order.
 
         Raises
@@ -340,10 +345,9 @@ class Multicalibrated(Keyed):
             "stream again without it"
         )
 
-    def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
-        keys = kept(keys)
-        other = self._keyed and not self._shares
-        p = self.inner.predict_many(scores, keys, t) if other else self.overall.predict_many(scores, t)
+    def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
+        keys, inner = kept(keys), self.overall if self._shares else self.inner
+        p = inner.predict_many(scores, t, keys=inner._own_keys(keys))
         z = np.ascontiguousarray(p, dtype=np.float64)
         found, columns = np.empty(len(z)), columns_of(self.by, keys, len(z))
         if self._shares:
@@ -353,11 +357,10 @@ class Multicalibrated(Keyed):
 
     def require_columns(self, keys: Any, length: int) -> None:
         super().require_columns(keys, length)
-        if self._keyed:
-            self.inner.require_columns(keys, length)
+        self.inner.require_columns(keys, length)
 
     def _checked_many(
-        self, scores: ArrayLike, keys: Columns, y: ArrayLike, w: ArrayLike | None
+        self, scores: ArrayLike, keys: Columns | None, y: ArrayLike, w: ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
         return super()._checked_many(scores, kept(keys), y, w)
 
@@ -370,16 +373,14 @@ class Multicalibrated(Keyed):
         if self._shares:
             p = np.empty(len(y))
             self.inner._run((scores, keys, columns), y, w, t, p)
-        elif self._keyed:
-            p = self.inner.predict_learn_many(scores, keys, y, w, t)
         else:
-            p = self.inner.predict_learn_many(scores, y, w, t)
+            p = self.inner.predict_learn_many(scores, y, w, t, keys=self.inner._own_keys(keys))
         z = np.ascontiguousarray(p, dtype=np.float64)
         self._accounts.stream(z, columns, y, self._weight_scale.relative_many(w), predictions)
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
-    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
+    def _issue_keyed(self, score: float, keys: Any, t: Time | None, w: float) -> tuple[float, list[float]]:
         levels, weight = self._levels(keys), check_weight(w)
         z, parts = self.inner._issue_keyed(score, keys, t, weight)
         relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
@@ -387,15 +388,15 @@ class Multicalibrated(Keyed):
         return said[1], [*said, *(parts or ())]
 
     def _learn_keyed(
-        self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         self._settle(score, keys, check_label(y), said or (), w, t)
 
-    def _give_up_keyed(self, score: float, keys: Keys, said: Sequence[float] | None) -> None:
+    def _give_up_keyed(self, score: float, keys: Any, said: Sequence[float] | None) -> None:
         self._settle(score, keys, None, said or (), 0.0, None)
 
     def _settle(
-        self, score: float, keys: Keys, y: float | None, said: Sequence[float], w: float, t: Time | None
+        self, score: float, keys: Any, y: float | None, said: Sequence[float], w: float, t: Time | None
     ) -> None:
         """Learn a checked label, or None, of what was issued."""
         levels = self._levels(keys)
@@ -405,7 +406,7 @@ class Multicalibrated(Keyed):
         self._accounts.resolve(levels, bets, -1.0 if y is None or w == 0.0 or bets[2] == 0.0 else y)
 
     def _require_keyed(
-        self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
         parts = None if said is None else self._read_said(levels, said)[1]
@@ -496,7 +497,7 @@ class Multicalibrated(Keyed):
         Examples
         --------
         >>> cal = Multicalibrated("identity", by=["campaign"], bins=0)
-        >>> cal.learn_many([0.1] * 2000, {"campaign": ["a", "b"] * 1000}, ([0, 1] + [0, 0] * 4) * 200)
+        >>> cal.learn_many([0.1] * 2000, ([0, 1] + [0, 0] * 4) * 200, keys={"campaign": ["a", "b"] * 1000})
         >>> first = cal.worst(1)[0]
         >>> first.field, first.level, first.gap > 0.0
         ('campaign', 'a', False)

@@ -21,7 +21,7 @@ from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, SECOND
 from streamcal.kernels.segments.segment_chain import SegmentChain
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
-from streamcal.live.keyed import Columns, Keyed, Keys
+from streamcal.live.keyed import Keyed
 from streamcal.live.level_store import LevelRows, is_path
 from streamcal.live.levels import (
     LONGEST_LEVEL,
@@ -41,7 +41,7 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_scores, check_weight
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time
 from streamcal.states import Field as StateField
 from streamcal.states import attribute, ensure, listed, maybe, part, row, unread, weight_scale_state, whole
 
@@ -157,9 +157,9 @@ class Segmented(Keyed):
     --------
     >>> cal = Segmented("online-platt", by=["campaign", ("campaign", "placement")])
     >>> for k in range(2000):
-    ...     cal.learn_one(0.1, {"campaign": "c1", "placement": k % 3}, k % 5 == 0)
-    ...     cal.learn_one(0.1, {"campaign": "c2", "placement": k % 3}, k % 20 == 0)
-    >>> [round(cal.predict_one(0.1, {"campaign": name, "placement": 0}), 2) for name in ("c1", "c2", "new")]
+    ...     cal.learn_one(0.1, k % 5 == 0, keys={"campaign": "c1", "placement": k % 3})
+    ...     cal.learn_one(0.1, k % 20 == 0, keys={"campaign": "c2", "placement": k % 3})
+    >>> [round(cal.predict_one(0.1, keys={"campaign": name, "placement": 0}), 2) for name in ("c1", "c2", "new")]
     [0.2, 0.05, 0.1]
     >>> mean, sd, n = cal.effect("campaign", "c1")
     >>> round(mean, 1), round(sd, 2), n
@@ -234,7 +234,7 @@ class Segmented(Keyed):
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 
-    def predict_one(self, score: float, keys: Keys, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the probability of a positive label at `score` for these levels, as of `t`; the state is unchanged.
 
         `keys` are field → level. The probability is inside (0, 1), even if the calibrator predicts 0 or 1.
@@ -265,22 +265,35 @@ class Segmented(Keyed):
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, _, levels = x
-        self._learn_from(self.overall._predict_to_learn(score, t), score, levels, y, w, t)
+        self._learn_from(self.overall._predict_to_learn(score, None, t), score, levels, y, w, t)
 
-    def _predict_to_learn(self, score: float, keys: Keys, t: Time | None) -> float:
-        return self._corrected(self.overall._predict_to_learn(score, t), score, self._levels(keys))
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
+        return self._corrected(self.overall._predict_to_learn(score, None, t), score, self._levels(keys))
+
+    def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
+        levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
+        self._require_store(levels)
+        p = self.overall._predict_to_learn(x, None, t)
+        self.overall._learn_at_once(x, None, y, w, t)
+        self._correct_from(p, x, levels, label, weight)
 
     def _learn_from(self, p: float, score: float, levels: list[Any], y: float, w: float, t: Any) -> None:
         """Learn a checked observation of which the calibrator predicts p."""
         if self._level_rows is not None:
             self._require_store(levels)
         self.overall.learn_one(score, y > 0.0, w, t)  # of a bool it needs no check
+        self._correct_from(p, score, levels, y, w)
+
+    def _correct_from(self, p: float, score: float, levels: list[Any], y: float, w: float) -> None:
+        """Learn the corrections of a prediction p of the calibrator, which has learned the label."""
         if w > 0.0:
             at = score if self._plain else self._as_probability(score)
             self._corrections.learn(p, at, levels, y, self._weight_scale.relative(w))
             self._learned += 1
 
-    def unlearn_one(self, score: float, keys: Keys, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def unlearn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
+    ) -> None:
         """Take an earlier `learn_one` with the same arguments out of the calibrator, and out of the sums of its levels.
 
         Raise `CapabilityError` where the calibrator cannot unlearn, and `InputError` for an observation that it knows
@@ -296,7 +309,7 @@ class Segmented(Keyed):
             p = self.overall.predict_one(score, t)
             self._corrections.unlearn(p, self._as_probability(score), levels, label, relative)
 
-    def predict_many(self, scores: ArrayLike, keys: Columns, t: Time | None = None) -> FloatArray:
+    def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         columns = columns_of(self.by, keys, len(p))
         return like(scores, self._corrected_many(p, check_scores(scores), columns))
@@ -321,7 +334,7 @@ class Segmented(Keyed):
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
-    def _issue_keyed(self, score: float, keys: Keys, t: Time | None, w: float) -> tuple[float, list[float]]:
+    def _issue_keyed(self, score: float, keys: Any, t: Time | None, w: float) -> tuple[float, list[float]]:
         """Return the probability, and the numbers that `_learn_keyed` needs of it; the state does not change.
 
         First the probability and the number of observations learned so far. Then, for each field of which `keys` has a
@@ -342,7 +355,7 @@ class Segmented(Keyed):
         return corrected, said
 
     def _learn_keyed(
-        self, score: float, keys: Keys, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         """Learn a label: members and parts are judged as issued, and levels step from where the calibrator is now."""
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
@@ -366,7 +379,7 @@ class Segmented(Keyed):
     ) -> None:
         """Learn a checked label of what was issued, with weight above 0."""
         p, learned = issued
-        now = self.overall._predict_to_learn(score, t)
+        now = self.overall._predict_to_learn(score, None, t)
         self.overall._learn_keyed(score, None, y > 0.0, rest, w, t)
         late, relative = min(max(self._learned - learned, 0.0), MOST_LABELS), self._weight_scale.relative(w)
         at = self._as_probability(score)
@@ -380,7 +393,7 @@ class Segmented(Keyed):
         self._learned += 1
 
     def _require_keyed(
-        self, score: float, keys: Keys, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
         rest: list[float] = [] if said is None else self._read_parts(levels, said)[2]
@@ -465,7 +478,7 @@ class Segmented(Keyed):
         Examples
         --------
         >>> cal = Segmented("identity", by=["device"])
-        >>> cal.learn_many([0.5] * 40, {"device": ["a", "a", "b", "a"] * 10}, [1, 1, 0, 0] * 10)
+        >>> cal.learn_many([0.5] * 40, [1, 1, 0, 0] * 10, keys={"device": ["a", "a", "b", "a"] * 10})
         >>> [(one.level, one.n) for one in cal.effects("device")]
         [('a', 30.0), ('b', 10.0)]
         """
@@ -501,7 +514,7 @@ class Segmented(Keyed):
         Examples
         --------
         >>> cal = Segmented("identity", by=["device", "page"], pairs=True)
-        >>> cal.learn_many([0.5] * 400, {"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200}, [1, 0, 0, 1] * 100)
+        >>> cal.learn_many([0.5] * 400, [1, 0, 0, 1] * 100, keys={"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200})
         >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pairs_found()]
         [(('device', 'page'), True, True)]
         """

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
 from streamcal.learners.pending import Pending, pending_of, settle
-from streamcal.live.keyed import Columns, Keyed, Keys, kept
+from streamcal.live.keyed import Entrant, kept
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.names import did_you_mean
@@ -34,7 +34,7 @@ from streamcal.parameters.inputs import (
     of_one_kind,
 )
 from streamcal.parameters.scales import Scale
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
 from streamcal.saved import WithState
 from streamcal.states import (
     Field,
@@ -50,8 +50,6 @@ from streamcal.states import (
     write_fields,
 )
 
-#: What can be in use: a calibrator of a score, or one that reads keys beside it.
-Entrant: TypeAlias = Calibrator | Keyed
 #: The name of the calibrator that is in use at the start.
 FIRST = "champion"
 #: What may change: which calibrator is in use, and which there are.
@@ -225,26 +223,28 @@ class Shadow(WithState):
     @property
     def fields(self) -> tuple[str, ...]:
         """The names that the calibrators read from `keys`; none where all read the score alone."""
-        read = [name for one in self._calibrators.values() if isinstance(one, Keyed) for name in one.fields]
-        return tuple(dict.fromkeys(read))
+        return tuple(dict.fromkeys(name for one in self._calibrators.values() for name in one.fields))
+
+    @property
+    def overall(self) -> Calibrator:
+        """The calibrator of all observations of the champion."""
+        found: Calibrator = self.champion.overall
+        return found
 
     def require_names(self, keys: Any) -> None:
         """Raise an `InputError` for keys that seem to have a field under another name."""
         for one in self._calibrators.values():
-            if isinstance(one, Keyed):
-                one.require_names(keys)
+            one.require_names(keys)
 
     def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the champion's probability for the score, with the levels of `keys` if it reads them."""
-        return _predicted(self.champion, score, keys, t)
+        champion: Entrant = self.champion
+        return champion.predict_one(score, t, keys=champion._own_keys(keys))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the champion's probabilities for n scores, with n levels of each field if it reads them."""
         champion: Entrant = self.champion
-        columns: Any = keys
-        if isinstance(champion, Keyed):
-            return champion.predict_many(scores, columns, t)
-        return champion.predict_many(scores, t)
+        return champion.predict_many(scores, t, keys=champion._own_keys(keys))
 
     def comparisons(self) -> list[Comparison]:
         """Compare each challenger with the champion, least difference first."""
@@ -271,7 +271,7 @@ class Shadow(WithState):
             Where one of the calibrators does not accept the observation; then none has learned it.
         """
         label, weight = check_label(y), check_weight(w)
-        said = {name: _predicted_to_learn(one, score, keys, t) for name, one in self._calibrators.items()}
+        said = {name: one._predict_to_learn(score, keys, t) for name, one in self._calibrators.items()}
         self._learn(score, keys, Predictions(said), label, weight, t)
         if weight == 0.0:  # the predictions that were asked for wait for no label
             for one in self._calibrators.values():
@@ -285,9 +285,9 @@ class Shadow(WithState):
             for one, record in entrants:
                 one._require_keyed(score, keys, label, record, w, t)
         except InputError:
-            for learner in map(_overall, self._calibrators.values()):
-                if learner._first_time is t:  # later times need not be of the kind of one that was refused
-                    learner._first_time = None
+            for one in self._calibrators.values():
+                if one.overall._first_time is t:  # later times need not be of the kind of one that was refused
+                    one.overall._first_time = None
             raise
         for one, record in entrants:
             _learned(one, score, keys, label, record, w, t)
@@ -329,10 +329,7 @@ class Shadow(WithState):
         given = labels, None if w is None else weights, t
         said = {}
         for name, one in self._calibrators.items():
-            if isinstance(one, Keyed):
-                said[name] = one.predict_learn_many(s, columns, *given)
-            else:
-                said[name] = one.predict_learn_many(s, *given)
+            said[name] = one.predict_learn_many(s, *given, keys=one._own_keys(columns))
         served = said[self.version.name]
         for name, difference in self._differences.items():
             difference.update_many(labels, said[name], served, weights)
@@ -352,9 +349,8 @@ class Shadow(WithState):
             first, last = one.scale.domain
             if not first <= low <= high <= last:
                 one.scale.coordinates(scores)  # raises for the score that is outside
-            if isinstance(one, Keyed):
-                one.require_columns(keys, len(scores))
-            overall = _overall(one)
+            one.require_columns(keys, len(scores))
+            overall = one.overall
             if given is not None:
                 of_one_kind(given, overall._first_time, "t[0]")
             if one.forgets_by_time:
@@ -478,7 +474,7 @@ class Shadow(WithState):
 
     def _require_new(self, name: str, calibrator: Entrant) -> None:
         """Raise `InputError` unless a calibrator can enter under this name."""
-        if not isinstance(calibrator, (Calibrator, Keyed)):
+        if not isinstance(calibrator, Entrant):
             raise InputError(f"{calibrator!r} is no calibrator of one score; give one such as TrackingOPS()")
         if getattr(calibrator, "store", None) is not None:
             raise InputError(f"{calibrator!r} has a store, which a shadow does not save; leave out store=")
@@ -559,17 +555,15 @@ class Shadow(WithState):
 
     def _issue_keyed(self, score: float, keys: Any, t: Time | None, w: float) -> tuple[float, array[float]]:
         """Return the champion's probability, and the number, probability and record of each calibrator."""
-        said: dict[str, tuple[float, Sequence[float] | None]] = {}
-        for name, one in self._calibrators.items():  # none of which changes
-            if isinstance(one, Keyed):
-                said[name] = one.predict_one(score, keys, t), None
-            else:
-                said[name] = one._issue_keyed(score, None, t, w)
-        for name, one in self._calibrators.items():
-            if isinstance(one, Keyed):  # a `Multicalibrated` sets its stakes aside
-                said[name] = one._issue_keyed(score, keys, t, w)
+        calibrators = self._calibrators.items()
+        for _, one in calibrators:
+            if one.fields:  # any may refuse the observation, and a `Multicalibrated` sets its stakes aside
+                one.predict_one(score, t, keys=keys)
+        said = {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if not one.fields}
+        said |= {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if one.fields}
         written = array("d")
-        for name, (p, record) in said.items():
+        for name in self._calibrators:
+            p, record = said[name]
             written.extend((self._numbers[name], p, len(record or ()), *(record or ())))
         return said[self.version.name][0], written
 
@@ -695,29 +689,14 @@ def _numbers(value: Any) -> Any:
     return {text(LONGEST_NAME)(name): whole()(one) for name, one in value.items()}
 
 
-def _overall(one: Entrant) -> Calibrator:
-    """Return the calibrator of all observations of an entrant, or the entrant if it is one."""
-    return one.overall if isinstance(one, Keyed) else one
-
-
-def _predicted(one: Entrant, score: float, keys: Any, t: Time | None) -> float:
-    """Return the probability of a calibrator, with the levels of keys if it reads them."""
-    return one.predict_one(score, keys, t) if isinstance(one, Keyed) else one.predict_one(score, t)
-
-
-def _predicted_to_learn(one: Entrant, score: float, keys: Any, t: Time | None) -> float:
-    """Do `_predicted` right before the label is learned."""
-    return one._predict_to_learn(score, keys, t) if isinstance(one, Keyed) else one._predict_to_learn(score, t)
-
-
 def _learned(
     one: Entrant, score: float, keys: Any, y: float | None, record: Sequence[float] | None, w: float, t: Time | None
 ) -> None:
     """Let a calibrator learn a label, or give it up where it is None."""
     if y is None and record is not None:
         one._give_up_keyed(score, keys, record)
-    elif y is not None and record is None and isinstance(one, Keyed):
-        one.learn_one(score, keys, y > 0.0, w, t)
+    elif y is not None and record is None:
+        one.learn_one(score, y > 0.0, w, t, keys=one._own_keys(keys))
     elif y is not None:
         one._learn_keyed(score, keys, y > 0.0, record, w, t)
 

@@ -16,7 +16,7 @@ from streamcal.errors import InputError, StreamcalError
 from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
-from streamcal.live.keyed import Keyed
+from streamcal.live.keyed import Entrant
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.shadow import Shadow
 from streamcal.parameters.scales import LOGIT_LIMIT
@@ -44,14 +44,7 @@ NUMBER, HEAD = 8, 16
 
 def can_join(calibrator: Any) -> bool:
     """Return whether a join can use it: a calibrator of one score, one that reads keys, or a `Shadow`."""
-    return isinstance(calibrator, (Calibrator, Keyed, Shadow))
-
-
-def overall_of(calibrator: Any) -> Calibrator:
-    """Return the calibrator of all observations that a join serves, whatever their keys."""
-    served = calibrator.champion if isinstance(calibrator, Shadow) else calibrator
-    found: Calibrator = served.overall if isinstance(served, Keyed) else served
-    return found
+    return isinstance(calibrator, Entrant | Shadow)
 
 
 def take_first_time(calibrator: Any) -> Time | None:
@@ -59,7 +52,7 @@ def take_first_time(calibrator: Any) -> Time | None:
     if isinstance(calibrator, Shadow):
         found = [take_first_time(one) for one in calibrator._calibrators.values()]
         return next((one for one in found if one is not None), None)
-    learner = overall_of(calibrator)
+    learner = calibrator.overall
     first = learner._first_time
     learner._first_time = None
     return first
@@ -82,7 +75,7 @@ class VersionLearner:
         self.calibrator = calibrator
         self.before = before
         self.weight = PRIOR  #: of the map of the version before
-        self._timed = isinstance(calibrator, Shadow) or overall_of(calibrator).reads_time
+        self._timed = isinstance(calibrator, Shadow) or calibrator.overall.reads_time
         self._keyed = not isinstance(calibrator, Calibrator)
         self._packs = hasattr(calibrator, "_issue_packed")
         self._missing = dict.fromkeys(calibrator.fields) if self._keyed else {}
@@ -132,12 +125,7 @@ class VersionLearner:
         """Return the probability at a score as of time t."""
         time = t if self._timed else None
         calibrator: Any = self.calibrator
-        if isinstance(calibrator, Calibrator):
-            p = calibrator.predict_one(score, time)
-        elif isinstance(calibrator, Shadow):
-            p = calibrator.predict_one(score, time, keys=self._levels(keys))
-        else:
-            p = calibrator.predict_one(score, self._levels(keys), time)
+        p = calibrator.predict_one(score, time, keys=self._levels(keys))
         served = calibrator.champion if isinstance(calibrator, Shadow) else calibrator
         p = p if served.n else or_score(served, p, score)
         return p if self.before is None else self._mixed(table_at(self.before, score), p)
@@ -217,12 +205,12 @@ class VersionLearner:
         if not (self.calibrator.unlearns and self.calibrator.merges):
             return False
         time = one.t if self._timed else None
-        observation = (one.score, self._levels(one.keys))[: 1 + self._keyed]
+        levels = self._levels(one.keys)
         try:
-            self.calibrator.unlearn_one(*observation, False, one.w, time)
+            self.calibrator.unlearn_one(one.score, False, one.w, time, keys=levels)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
-        self.calibrator.learn_one(*observation, True, w, time)
+        self.calibrator.learn_one(one.score, True, w, time, keys=levels)
         return True
 
     def table(self) -> list[float] | None:
@@ -230,7 +218,7 @@ class VersionLearner:
         if self.calibrator.scale.domain != (0.0, 1.0):
             return None
         scores = sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, KNOTS))
-        learner = overall_of(self.calibrator)
+        learner = self.calibrator.overall
         p = np.asarray(learner.predict_many(scores) if learner.n else learner.scale.rising(scores))
         if self.before is not None:
             p = self._mixed(sigmoids(np.array(self.before)), p)

@@ -1,9 +1,10 @@
-"""Common types: arrays of floats, labels and times."""
+"""Common types: arrays of floats, labels, times and keys."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,3 +17,6 @@ Label = bool | int | float | np.bool_
 Time = float | datetime | np.datetime64
 #: What may be given as the times of many observations.
 Times = ArrayLike | Sequence[Time]
+#: What may be given as keys: field → level; and for n observations, field → n levels.
+Keys = Mapping[str, Any]
+Columns = Mapping[str, Iterable[Any]]

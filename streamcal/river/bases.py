@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 from river import base, compose
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.learners.pending import Pending, settle
+from streamcal.live.keyed import Entrant
+from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
 
 #: A base of the wrappers. To Python a `Pipeline` is an instance of what its last step is; type checkers do not see it.
@@ -63,9 +65,64 @@ def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, 
     return {name: value for name, value in given.items() if name in names}
 
 
-def fresh(calibrator: str | Calibrator) -> Calibrator:
+def fresh(calibrator: str | Entrant, kind: Any = Entrant) -> Any:
     """Return a clone, or a new calibrator of this name; `InputError` for anything but a calibrator or its name."""
-    return chosen(calibrator, Calibrator, REGISTRY).clone()
+    return chosen(calibrator, kind, REGISTRY).clone()
+
+
+class Issues:
+    """A wrapper whose predictions are issued now and settled when their labels come: the base learns with the label."""
+
+    def issue(self, x: dict[Any, Any], t: Time | None = None, *, w: float = 1.0) -> Pending:
+        """Predict an observation whose label comes later; `settle` learns the label.
+
+        Parameters
+        ----------
+        x : dict
+            The features, which are kept: the base learns them with the label.
+        t, w
+            As for `learn_one`.
+
+        Returns
+        -------
+        Pending
+            Its `p` is the probability of True; with several classes the dict of probabilities, and in regression the
+            distribution, None without a forecast.
+
+        Examples
+        --------
+        >>> from river import linear_model
+        >>> from streamcal.river import CalibratedClassifier
+        >>> model = CalibratedClassifier(linear_model.LogisticRegression())
+        >>> first, second = model.issue({"size": 1.0}), model.issue({"size": 2.0})
+        >>> model.settle(second, True)
+        >>> model.settle(first, None)  # its label never comes
+        >>> model.calibrator.n
+        1.0
+        """
+        weight = check_weight(w)
+        p, record = self._issued(x, t, weight)
+        return Pending(p, dict(x), None, weight, t, record, type(self).__name__)
+
+    def settle(self, issued: Pending, y: Any, w: float | None = None, t: Time | None = None) -> None:
+        """Learn the label of a prediction that `issue` returned, as `Calibrator.settle`, whenever it comes.
+
+        The calibrator learns what the base predicted at that time, and the base the features.
+        """
+        settle(self, issued, y, w, t)
+
+    @property
+    def _learner(self) -> Any:
+        """What calibrates: a calibrator or a fusion."""
+        return self.calibrator  # type: ignore[attr-defined]
+
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[Any, Any]:
+        """Return the prediction, and that of what calibrates, which waits for the same label; None without a score."""
+        raise NotImplementedError
+
+    def _give_up_keyed(self, x: dict[Any, Any], keys: Any, record: Any) -> None:
+        if isinstance(record, Pending):
+            self._learner.settle(record, None)
 
 
 class ShowsCalibrator:

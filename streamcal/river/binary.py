@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from river import base, linear_model, preprocessing
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.cross_venn_abers import CrossVennAbers
 from streamcal.calibrators.platt import Platt
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import InputError
-from streamcal.learners.pending import Pending, pending_of, settle
-from streamcal.live.keyed import Keyed
+from streamcal.learners.pending import Pending
+from streamcal.live.keyed import Entrant
 from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.river.bases import NO_SCORE, Classifier, ShowsCalibrator, both, fresh, score_of, taken_by_base
+from streamcal.river.bases import NO_SCORE, Classifier, Issues, ShowsCalibrator, both, fresh, score_of, taken_by_base
 from streamcal.river.batches import (
     column_like,
     column_of,
@@ -34,7 +33,7 @@ from streamcal.river.batches import (
 )
 
 
-class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
+class CalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
     `learn_one(x, y)` first predicts the score of x with the base; the calibrator learns (score, y); then the base
@@ -104,14 +103,14 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
     def __init__(
         self,
         classifier: Classifier,
-        calibrator: str | Calibrator | Keyed | None = None,
+        calibrator: str | Entrant | None = None,
         keys: Sequence[str] | None = None,
     ) -> None:
         self._wrap(classifier)
         given: Any = DEFAULT_METHOD if calibrator is None else calibrator
-        self.calibrator = given.clone() if isinstance(given, Keyed) else fresh(given)
+        self.calibrator = fresh(given)
         self.keys = keys
-        fields = given.fields if isinstance(given, Keyed) else ()
+        fields = self.calibrator.fields
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):
             raise InputError(f"keys={keys!r} are not fields of the calibrator, which has {list(fields)}")
 
@@ -127,10 +126,8 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         if score is None:
             check_label(y)
             check_weight(w)
-        elif isinstance(self.calibrator, Keyed):
-            self.calibrator.learn_one(score, x, y, w, t)
         else:
-            self.calibrator._learn_at_once(score, y, w, t)
+            self.calibrator._learn_at_once(score, x, y, w, t)
         self.classifier.learn_one(features, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
@@ -141,68 +138,24 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         score = score_of(self.classifier, self._seen(x), **kwargs)
         if score is None:
             return both(NO_SCORE)
-        if isinstance(self.calibrator, Keyed):
-            return both(self.calibrator.predict_one(score, x, t))
-        return both(self.calibrator.predict_one(score, t))
+        return both(self.calibrator.predict_one(score, t, keys=self.calibrator._own_keys(x)))
 
-    def issue(self, x: dict[Any, Any], t: Time | None = None, *, w: float = 1.0) -> Pending:
-        """Predict an observation whose label comes later; `settle` learns the label.
-
-        Parameters
-        ----------
-        x : dict
-            The features, which are kept: the base learns them with the label.
-        t, w
-            As for `learn_one`.
-
-        Returns
-        -------
-        Pending
-            Its `p` is the probability of True.
-
-        Examples
-        --------
-        >>> from river import linear_model
-        >>> from streamcal.river import CalibratedClassifier
-        >>> model = CalibratedClassifier(linear_model.LogisticRegression())
-        >>> first, second = model.issue({"size": 1.0}), model.issue({"size": 2.0})
-        >>> model.settle(second, True)
-        >>> model.settle(first, None)  # its label never comes
-        >>> model.calibrator.n
-        1.0
-        """
-        issued = pending_of(self, x, None, t, w)
-        issued.x = dict(x)
-        return issued
-
-    def settle(self, issued: Pending, y: Label | None, w: float | None = None, t: Time | None = None) -> None:
-        """Learn the label of a prediction that `issue` returned, as `Calibrator.settle`, whenever it comes.
-
-        The calibrator learns the score of that time, and the base the features.
-        """
-        settle(self, issued, y, w, t)
-
-    def _issue_keyed(self, x: dict[Any, Any], keys: Any, t: Time | None, w: float) -> tuple[float, list[float] | None]:
-        """Return P(True) and the score with the calibrator's record; None without a score."""
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[float, Pending | None]:
         score = score_of(self.classifier, self._seen(x))
         if score is None:
             return NO_SCORE, None
-        p, record = self.calibrator._issue_keyed(score, x, t, w)
-        return p, [score, *(record or ())]
+        issued = self.calibrator.issue(score, t, keys=self.calibrator._own_keys(x), w=w)
+        return issued.p, issued
 
     def _learn_keyed(
-        self, x: dict[Any, Any], keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
+        self, x: dict[Any, Any], keys: Any, y: Label, record: Pending | None, w: float, t: Time | None
     ) -> None:
-        if record:
-            self.calibrator._learn_keyed(record[0], x, y, record[1:], w, t)
-        else:
+        if record is None:
             check_label(y)
             check_weight(w)
+        else:
+            self.calibrator.settle(record, y, w, t)
         self.classifier.learn_one(self._seen(x), y, **taken_by_base(self._for_base, w, t))
-
-    def _give_up_keyed(self, x: dict[Any, Any], keys: Any, record: Sequence[float] | None) -> None:
-        if record:
-            self.calibrator._give_up_keyed(record[0], x, record[1:])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch: the calibrator from the scores of the base before it has learned any row of it.
@@ -234,19 +187,15 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
             if w is not None and takes_in_batches(self.classifier, "w"):
                 kwargs["w"] = column_like(X, w, weights)
             self.classifier.learn_many(features, column_like(X, y, labels > 0.0), **kwargs)
-        if scores is not None and isinstance(self.calibrator, Keyed):
-            self.calibrator.learn_many(scores, self._levels(X), y, w, t)
-        elif scores is not None:
-            self.calibrator._learn_many_at_once(scores, y, w, t)
+        if scores is not None:
+            self.calibrator._learn_many_at_once(scores, self._levels(X), y, w, t)
 
     def _checked_many(self, X: Any, scores: FloatArray | None, y: Any, w: Any, t: Any) -> tuple[FloatArray, FloatArray]:
         """Return labels and weights of a batch; `InputError` for anything that the calibrator will not learn."""
         if scores is None:
             return check_batch(np.full(len(X), NO_SCORE), y, w)[1:]
-        calibrator = self.calibrator
-        if isinstance(calibrator, Keyed):
-            calibrator._checked_many(scores, self._levels(X), y, w)
-            calibrator = calibrator.overall
+        self.calibrator.require_columns(self._levels(X), len(scores))
+        calibrator = self.calibrator.overall
         _, labels, weights, times, _ = calibrator._checked_many(scores, y, w, t)
         calibrator._require_times(times[weights > 0.0])
         return labels, weights
@@ -260,9 +209,7 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         scores = scores_of(self.classifier, self._columns_seen(X), **kwargs)
         if scores is None:
             return frame_like(X, np.full(len(X), NO_SCORE))
-        if isinstance(self.calibrator, Keyed):
-            return frame_like(X, self.calibrator.predict_many(scores, self._levels(X), t))
-        return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t)))
+        return frame_like(X, np.asarray(self.calibrator.predict_many(scores, t, keys=self._levels(X))))
 
     def predict_many(self, X: Any, t: Time | None = None, **kwargs: Any) -> Any:
         """Predict True or False for each of n rows, as `predict_one`: a column of the kind of X, as of time `t`."""
@@ -272,9 +219,11 @@ class CalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
         """Return the columns that the base reads."""
         return without(X, self.keys) if self.keys else X
 
-    def _levels(self, X: Any) -> dict[Any, Any]:
-        """Return the columns that the fields of the calibrator read."""
+    def _levels(self, X: Any) -> dict[Any, Any] | None:
+        """Return the columns that the fields of the calibrator read; None where it has none."""
         there = names_of(X)
+        if not self.calibrator.fields:
+            return None
         return {name: column_of(X, name) for name in self.calibrator.fields if name in there}
 
     def _seen(self, x: dict[Any, Any]) -> dict[Any, Any]:
@@ -388,8 +337,9 @@ class ScoreCalibrator(base.Classifier):
 
     Parameters
     ----------
-    calibrator : str or Calibrator
-        The calibrator to clone, or its name; the clone is the attribute `calibrator`. Default "auto".
+    calibrator : str, Calibrator, Segmented or Multicalibrated
+        The calibrator to clone, or its name; the clone is the attribute `calibrator`. Default "auto". A `Segmented` or
+        `Multicalibrated` reads the levels of its fields from x.
     on : str
         The name of the feature that holds the score.
 
@@ -414,7 +364,7 @@ class ScoreCalibrator(base.Classifier):
     """
 
     @suggesting
-    def __init__(self, calibrator: str | Calibrator = DEFAULT_METHOD, on: str = "score") -> None:
+    def __init__(self, calibrator: str | Entrant = DEFAULT_METHOD, on: str = "score") -> None:
         self.calibrator = fresh(calibrator)
         self.on = on
 
@@ -428,14 +378,14 @@ class ScoreCalibrator(base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None) -> None:
         """Learn that the score in `x` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        self.calibrator.learn_one(self._score(x), y, w, t)
+        self.calibrator.learn_one(self._score(x), y, w, t, keys=self.calibrator._own_keys(x))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None) -> dict[bool, float]:
         """Return {False: 1 − p, True: p} with the calibrated probability p, as of time `t`.
 
         The state does not change.
         """
-        return both(self.calibrator.predict_one(self._score(x), t))
+        return both(self.calibrator.predict_one(self._score(x), t, keys=self.calibrator._own_keys(x)))
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.calibrator}, on={self.on!r})"

@@ -10,16 +10,17 @@ from river import base, linear_model, naive_bayes, preprocessing
 from streamcal.errors import InputError
 from streamcal.fusion import METHODS, BernsteinFusion, Fusion, LogisticFusion
 from streamcal.learners.choosing import chosen
+from streamcal.learners.pending import Pending
 from streamcal.names import suggesting
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_SCORE, Classifier, both, score_of, taken_by_base, takes
+from streamcal.river.bases import NO_SCORE, Classifier, Issues, both, score_of, taken_by_base, takes
 
 #: The discount of the default fusion: a memory of about 500 observations, since the bases continue to learn.
 DISCOUNT = 0.998
 
 
-class FusedClassifier(base.Classifier):
+class FusedClassifier(Issues, base.Classifier):
     """Several binary River classifiers, or pipelines that end in one, whose P(True) are fused and calibrated online.
 
     `learn_one(x, y)` first predicts the scores of x with all bases; the fusion learns (scores, y); then the bases learn
@@ -51,7 +52,7 @@ class FusedClassifier(base.Classifier):
     Learning costs a prediction and a step of every base, and a step of the fusion; a prediction may cost a solve of the
     fusion (see its `refresh_every`). The weight `w` is passed to the fusion, and to every base whose `learn_one` has a
     parameter of that name; the same holds for the time `t`. All other keywords are passed to all bases. For late labels
-    see `CalibratedClassifier`.
+    there are `issue` and `settle`, as in `CalibratedClassifier`.
 
     Examples
     --------
@@ -104,6 +105,28 @@ class FusedClassifier(base.Classifier):
             self.fusion.learn_one(scores, y, w, t)
         for model, names in zip(self.models, self._for_models, strict=True):
             model.learn_one(x, y, **kwargs, **taken_by_base(names, w, t))
+
+    @property
+    def _learner(self) -> Fusion:
+        return self.fusion
+
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[float, Pending | None]:
+        scores = self._scores(x)
+        if scores is None:
+            return NO_SCORE, None
+        issued = self.fusion.issue(scores, t, w=w)
+        return issued.p, issued
+
+    def _learn_keyed(
+        self, x: dict[Any, Any], keys: Any, y: Label, record: Pending | None, w: float, t: Time | None
+    ) -> None:
+        if record is None:
+            check_label(y)
+            check_weight(w)
+        else:
+            self.fusion.settle(record, y, w, t)
+        for model, names in zip(self.models, self._for_models, strict=True):
+            model.learn_one(x, y, **taken_by_base(names, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """Return {False: 1 − p, True: p} with the fused probability p, as of time `t`. The state does not change."""

@@ -8,15 +8,16 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
 from streamcal.learners.choosing import chosen
+from streamcal.learners.pending import Pending
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.names import suggesting
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import Classifier, ShowsCalibrator, probabilities_of, taken_by_base
+from streamcal.river.bases import Classifier, Issues, ShowsCalibrator, probabilities_of, taken_by_base
 
 
-class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
+class CalibratedMulticlassClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifier):
     """A multiclass River classifier, or a pipeline that ends in one, with its probabilities calibrated online.
 
     `learn_one(x, y)` first predicts the probabilities of x with the base; the calibrator learns (probabilities, y);
@@ -42,7 +43,8 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
     -----
     Learning costs a prediction and a step of the base, and a step of the calibrator; a prediction costs one of each.
     Methods that solve for their parameters may solve at every prediction: use them with a window and `refresh_every`.
-    Weights, times and other keywords are passed on as in `CalibratedClassifier`.
+    Weights, times and other keywords are passed on as in `CalibratedClassifier`, which also describes `issue` and
+    `settle` for late labels.
 
     Examples
     --------
@@ -73,11 +75,28 @@ class CalibratedMulticlassClassifier(ShowsCalibrator, base.Wrapper, base.Classif
         """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
         scores = probabilities_of(self.classifier, x)
         if any(scores.values()):
-            self.calibrator._learn_at_once(scores, y, w, t)
+            self.calibrator._learn_at_once(scores, None, y, w, t)
         else:
             check_class(y)
             check_weight(w)
         self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
+
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[dict[ClassLabel, float], Pending | None]:
+        scores = probabilities_of(self.classifier, x)
+        if not any(scores.values()):
+            return {label: 1.0 / len(scores) for label in scores}, None
+        issued = self.calibrator.issue(scores, t, w=w)
+        return issued.p, issued
+
+    def _learn_keyed(
+        self, x: dict[Any, Any], keys: Any, y: ClassLabel, record: Pending | None, w: float, t: Time | None
+    ) -> None:
+        if record is None:
+            check_class(y)
+            check_weight(w)
+        else:
+            self.calibrator.settle(record, y, w, t)
+        self.classifier.learn_one(x, y, **taken_by_base(self._for_base, w, t))
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
         """Return the calibrated probability of each class that the base predicts, as of time `t`.

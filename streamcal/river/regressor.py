@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator
@@ -12,12 +13,13 @@ from river import base, linear_model, preprocessing
 
 from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
+from streamcal.learners.pending import Pending
 from streamcal.names import suggesting
 from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
 from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal, Sample
-from streamcal.river.bases import Regressor, ShowsCalibrator, taken_by_base, takes, takes_to_predict
+from streamcal.river.bases import Issues, Regressor, ShowsCalibrator, taken_by_base, takes, takes_to_predict
 
 #: How many residuals are held, and which share of them the size of a residual is compared with; of a standard normal
 #: variable, 9 of 10 are within ±1.645.
@@ -28,7 +30,7 @@ MOST = 10.0
 MOST_MOVED = 3.0
 
 
-class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
+class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor):
     """A River regressor, or a pipeline that ends in one, with its predictive distribution calibrated online.
 
     The forecast of x is a normal distribution. If `predict_one` of the base has the option `with_dist`, as in
@@ -80,7 +82,8 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
     One variance for all x is the assumption of ordinary least squares; where it does not hold, use a base with
     predictive distributions.
 
-    Weights, times and other keywords are passed on as in `CalibratedClassifier`.
+    Weights, times and other keywords are passed on as in `CalibratedClassifier`. For late outcomes there are `issue`
+    and `settle`: the residual is that of the prediction as issued.
 
     Examples
     --------
@@ -144,6 +147,26 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
             self._learn_scale(outcome, mean, weight)
         self.regressor.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[Any, Any]:
+        """Without a forecast, keep the mean that the base predicts, for the residual."""
+        mean, sd = self._predicted(x)
+        forecast = _normal(mean, sd)
+        if forecast is None:
+            return self._certain(mean, sd), None if mean is None else array("d", [mean])
+        issued = self.calibrator.issue(forecast, t, w=w)
+        return issued.p, issued
+
+    def _learn_keyed(self, x: dict[Any, Any], keys: Any, y: float, record: Any, w: float, t: Time | None) -> None:
+        outcome, weight = check_outcome(y), check_weight(w)
+        if isinstance(record, Pending):
+            mean: float | None = record.x.mean
+            self.calibrator.settle(record, None if self._out_of_proportion(outcome - record.x.mean) else outcome, w, t)
+        else:
+            mean = record[0] if record else None
+        if not self._with_dist:
+            self._learn_scale(outcome, mean, weight)
+        self.regressor.learn_one(x, y, **taken_by_base(self._for_base, w, t))
+
     def predict_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> Any:
         """Return the mean of the calibrated forecast, as of time `t`; without a forecast, the prediction of the base.
 
@@ -169,10 +192,12 @@ class CalibratedRegressor(ShowsCalibrator, base.Wrapper, base.Regressor):
         While all residuals are 0, as of a stream that begins with zeros, it is the prediction of the base alone.
         """
         mean, sd = self._predicted(x, **kwargs)
-        if sd == 0.0 and mean is not None and math.isfinite(mean):
-            return Sample([mean])
         forecast = _normal(mean, sd)
-        return None if forecast is None else self.calibrator.predict_one(forecast, t)
+        return self._certain(mean, sd) if forecast is None else self.calibrator.predict_one(forecast, t)
+
+    def _certain(self, mean: float | None, sd: float | None) -> Sample | None:
+        """Return the prediction of the base alone while all residuals are 0, else None."""
+        return Sample([mean]) if sd == 0.0 and mean is not None and math.isfinite(mean) else None
 
     def _predicted(self, x: dict[Any, Any], **kwargs: Any) -> tuple[float | None, float | None]:
         """Return the mean and standard deviation that the base predicts; `InputError` for anything but numbers."""

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from streamcal.errors import StateError
+from streamcal.live.joining import paused_collector
 from streamcal.live.journal import Journal
-from streamcal.live.journaled import paused_collector
 from streamcal.live.label_join import LabelJoin
 from streamcal.serving.forking import CAN_FORK, Forked
 

@@ -115,7 +115,7 @@ class Service:
         self._ticking: asyncio.Task[None] | None = None
         self._wrong = False  # whether the clock is
         #: Impressions without keys so far, None once there was one with them, and where the calibrator reads none.
-        self._without_keys = 0 if isinstance(self.calibrator, Keyed) else None
+        self._without_keys = 0 if self.calibrator.fields else None
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -129,8 +129,8 @@ class Service:
                 given["id"],
                 given["score"],
                 self._time(given),
-                given.get("keys"),
-                given.get("version"),
+                keys=given.get("keys"),
+                version=given.get("version"),
                 w=given.get("w", 1.0),
             )
         except InputError as error:
@@ -279,8 +279,7 @@ class Service:
     @property
     def overall(self) -> Calibrator:
         """The calibrator of all levels, of the newest version."""
-        calibrator = self.calibrator
-        return calibrator.overall if isinstance(calibrator, Keyed) else calibrator
+        return self.calibrator.overall
 
     @property
     def _mixes(self) -> bool:
@@ -290,7 +289,7 @@ class Service:
     @property
     def served_by_map(self) -> bool:
         """Whether predictions of the newest version are the map of `overall`: of the score alone."""
-        return not (self._mixes or isinstance(self.calibrator, Keyed) or self.overall.reads_time)
+        return not (self._mixes or bool(self.calibrator.fields) or self.overall.reads_time)
 
     def segments(self, field: str) -> list[dict[str, Any]] | None:
         """Return what is known of each level of a field, of a tuple as "a,b"; None where nothing is.

@@ -36,7 +36,7 @@ def learn(batches: Iterable[folding.Batch], content: bytes, names: folding.Names
         rows = folding.rows_of(table, names)
         try:
             folding.require_times(rows)
-            calibrator.learn_many(rows.scores, _keys(calibrator, columns), rows.y, rows.w, rows.t)
+            calibrator.learn_many(rows.scores, rows.y, rows.w, rows.t, keys=_keys(calibrator, columns))
         except InputError as error:
             raise folding.named(error, names, None) from None
     yield from folding.written([(None, calibrator.to_bytes(), calibrator.n)], pyarrow.string())
@@ -65,7 +65,7 @@ class Forecasts:
         some = pyarrow.array(np.flatnonzero(given))
         keys = _keys(self._calibrator, [column.take(some) for column in levels])
         try:
-            found[given] = self._calibrator.predict_many(folding.numbers(scores)[given], keys)
+            found[given] = self._calibrator.predict_many(folding.numbers(scores)[given], keys=keys)
         except InputError as error:
             raise folding.named(error, self._names, None) from None
         return pyarrow.array(found, mask=~given)

@@ -6,15 +6,19 @@ import hashlib
 import math
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
 from streamcal.errors import InputError
-from streamcal.live.issued import Id
-from streamcal.live.label_join import LabelJoin
+from streamcal.live.issued import Id, is_plain
+from streamcal.live.label_join import FEW_ALIKE, LabelJoin
+from streamcal.parameters.keys import LARGEST_WHOLE
 
 #: Seconds; the watermark of the engine says what is too late, and a key may be silent for years.
 ANY_JUMP = 1e14
+#: Kinds of events: those that columns take, and the others, which are taken one by one.
+IMPRESSIONS, OUTCOMES, OTHERS = 0, 1, 2
 
 
 class Event(NamedTuple):
@@ -75,20 +79,62 @@ def take(join: LabelJoin, events: Iterable[Event]) -> Iterator[Forecast]:
     the same. Yield a forecast for each impression that is new, and one for each event that is refused; nothing for an
     impression that is remembered with the same score, as after a duplicate in the source.
     """
-    number = join.tally()["issued"]
-    for id, score, label, t in _in_order(events):
-        try:
-            if score is not None:
-                issued = join.issue(id, score, t)
-                if issued.number >= number:
-                    number = issued.number + 1
-                    yield Forecast(id, score, t, issued.p, None)
-            elif label is None:
-                raise InputError("the event has neither a score nor a label")
-            if label is not None:
-                join.resolve(id, label, t)
-        except InputError as error:
-            yield Forecast(id, score, t, None, str(error))
+    ordered, number = _in_order(events), join.tally()["issued"]
+    for kind, begin, end in _runs(join, ordered):
+        if kind != OTHERS:
+            yield from _take_columns(join, ordered[begin:end], kind)
+            number += end - begin if kind == IMPRESSIONS else 0
+            continue
+        for id, score, label, t in ordered[begin:end]:
+            try:
+                if score is not None:
+                    issued = join.issue(id, score, t)
+                    if issued.number >= number:
+                        number = issued.number + 1
+                        yield Forecast(id, score, t, issued.p, None)
+                elif label is None:
+                    raise InputError("the event has neither a score nor a label")
+                if label is not None:
+                    join.resolve(id, label, t)
+            except InputError as error:
+                yield Forecast(id, score, t, None, str(error))
+
+
+def _take_columns(join: LabelJoin, events: list[Event], kind: int) -> Iterator[Forecast]:
+    """Give a join events of one kind that it cannot refuse, as `take` does."""
+    ids, scores, labels, t = map(list, zip(*events, strict=True))
+    if kind == OUTCOMES:
+        join.resolve_many(ids, labels, t)
+        return
+    for one, p in zip(events, join.issue_many(ids, scores, t).tolist(), strict=True):
+        yield Forecast(one.id, one.score, one.t, p, None)
+
+
+def _runs(join: LabelJoin, events: list[Event]) -> Iterator[tuple[int, int, int]]:
+    """Yield runs of events of one kind, and where they begin and end."""
+    kinds = _kinds(join, events) if len(events) >= FEW_ALIKE else [OTHERS] * len(events)
+    at = 0
+    for kind, run in groupby(kinds):
+        begin, at = at, at + len(list(run))
+        yield (kind if at - begin >= FEW_ALIKE else OTHERS), begin, at
+
+
+def _kinds(join: LabelJoin, events: list[Event]) -> list[int]:
+    """Return for each event whether columns may have it: an impression of a new id, or an outcome, that is possible."""
+    first, last = join.calibrator.scale.domain
+    seen: set[Id] = set()
+    kinds = []
+    for id, score, label, t in events:
+        kind = OTHERS
+        own = is_plain(id) if type(id) is str else type(id) is int and abs(id) <= LARGEST_WHOLE
+        if own and math.isfinite(t):
+            if label is None and score is not None and first <= score <= last:
+                kind = OTHERS if id in seen or id in join.predictions else IMPRESSIONS
+                seen.add(id)
+            elif score is None and label in (0.0, 1.0):
+                kind = OUTCOMES
+        kinds.append(kind)
+    return kinds
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:

@@ -256,7 +256,7 @@ def _levels(df: DataFrame, calibrator: Keyed) -> list[Any]:
 
 
 def _checked(calibrator: Any) -> Keyed:
-    if not isinstance(calibrator, Keyed):
+    if not getattr(calibrator, "fields", ()):
         given = f"calibrator {calibrator!r} is no Segmented or Multicalibrated"
         raise InputError(f"{given}; give one, or use streamcal.spark.fit")
     store = getattr(calibrator, "store", None)

@@ -9,12 +9,11 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from streamcal.kernels.common.hashing import FIRST_FACTOR, SECOND_FACTOR
 from streamcal.kernels.tree.folds import (
     DROPPED_BITS,
-    FIRST_FACTOR,
     HEAVIEST,
     LIGHTEST,
-    SECOND_FACTOR,
     Folds,
     hash_of,
     hash_with,
@@ -338,7 +337,7 @@ def _shares_of_one(weight: FloatArray, turn: NDArray[np.int64], folds: int) -> F
 
 
 def _all_mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Apply the finalizer of SplitMix64, as in `kernels/tree/folds.py`, to an array."""
+    """Apply the finalizer of SplitMix64, `kernels/common/hashing.py`, to an array."""
     for shift, factor in zip(_SHIFTS[:2], _FACTORS, strict=True):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> np.uint64(_SHIFTS[2]))

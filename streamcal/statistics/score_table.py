@@ -25,6 +25,7 @@ from streamcal.states import (
     MOST,
     ROUNDING,
     Field,
+    Rows,
     counts,
     ensure,
     number,
@@ -140,9 +141,14 @@ class ScoreTable(Statistic):
 
     def fields(self) -> dict[str, Field]:
         return {
-            "rows": Field(numbers(None, 4), lambda: [[x, *row] for x, row in self._rows.items()]),
+            "rows": Field(numbers(None, 4), self._columns),
             "peak": Field(number(0.0, HEAVIEST), lambda: self._peak),
         }
+
+    def _columns(self) -> Rows:
+        """Return the rows, each with its coordinate first."""
+        rows = list(self._rows.values())
+        return Rows([np.array(list(self._rows)), *[np.array([row[k] for row in rows]) for k in range(3)]])
 
     def _load(self, rows: FloatArray, peak: float) -> None:
         x, weight, positive, count = rows.reshape(-1, 4).T

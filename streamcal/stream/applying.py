@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.calibrators.base import Calibrator
 from streamcal.errors import StreamcalError
 from streamcal.parameters.types import FloatArray, Label, Time
 from streamcal.stream.prequential import Measures, Prediction, predictor
@@ -29,14 +28,14 @@ class Applying(Measures):
     def __init__(self, calibrator: Any) -> None:
         super().__init__(calibrator)
         self.calibrator = calibrator
-        self._keyed = not isinstance(calibrator, Calibrator)
+        self._keyed = bool(calibrator.fields)
 
     def step(
         self, score: float, y: Label = False, w: float = 1.0, t: Time | None = None, keys: Any = None
     ) -> Prediction:
         """Predict one row; label and weight are not read."""
         if self._keyed:
-            return Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
+            return Prediction(self.calibrator.predict_one(score, t, keys=keys or {}), None)
         return predictor(self.calibrator)(score, t)
 
     def step_many(
@@ -63,11 +62,9 @@ class Applying(Measures):
     def _at_once(self, scores: FloatArray, keys: Any) -> FloatArray:
         calibrator = cast(Any, self.calibrator)
         try:
-            if self._keyed:
-                return np.asarray(calibrator.predict_many(scores, keys))[:, np.newaxis]
             if calibrator.has_interval:
                 ends = calibrator.predict_interval_many(scores)
                 return np.column_stack([calibrator.predict_many(scores), *ends])
-            return np.asarray(calibrator.predict_many(scores))[:, np.newaxis]
+            return np.asarray(calibrator.predict_many(scores, keys=calibrator._own_keys(keys)))[:, np.newaxis]
         except StreamcalError:
             return np.empty((0, len(self.added)))

@@ -18,7 +18,8 @@ from streamcal.calibrators.registry import COMPARED, REGISTRY
 from streamcal.calibrators.registry import RAW as RAW
 from streamcal.errors import InputError, warn
 from streamcal.learners.choosing import chosen
-from streamcal.live.keyed import Keyed
+from streamcal.learners.learner import Learner
+from streamcal.live.keyed import Entrant
 from streamcal.live.levels import Field, check_fields, names_of
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Effect, Segmented
@@ -58,7 +59,7 @@ RESOLUTION, REFRESH_EVERY = 4096, 100
 SLOW = ("monotone-polynomial", "bbq", "near-isotonic", "enir", "linear-trend", "elite")
 
 #: The types that are compared.
-Method: TypeAlias = Calibrator | Keyed
+Method: TypeAlias = Entrant
 Verdict = Literal["better", "worse", "no difference shown"]
 
 
@@ -190,8 +191,7 @@ class Comparison:
     @property
     def read(self) -> tuple[Field, ...]:
         """The fields of segments that methods read, and those that are measured."""
-        methods = [one for one in self._calibrators.values() if isinstance(one, Keyed)]
-        return (*self.fields, *(field for one in methods for field in one.fields))
+        return (*self.fields, *(field for one in self._calibrators.values() for field in one.fields))
 
     @property
     def issued(self) -> int:
@@ -596,7 +596,7 @@ def compare(
 
 def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int | None) -> dict[str, Method]:
     """Return new calibrators by name; `InputError` for a name that is unknown or given twice."""
-    if isinstance(methods, (str, Calibrator, Keyed)):
+    if isinstance(methods, (str, Learner)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['online-platt', 'venn-abers']")
     if isinstance(methods, Mapping):
         given = {str(name): method(one, delay) for name, one in methods.items()}
@@ -618,7 +618,7 @@ def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int | N
 
 def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
     """Return the methods, and a corrected copy of each that is not yet corrected for segments."""
-    plain = {name: one for name, one in calibrators.items() if fields and not isinstance(one, Keyed)}
+    plain = {name: one for name, one in calibrators.items() if fields and isinstance(one, Calibrator)}
     corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
     if given := corrected.keys() & calibrators.keys():
         raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
@@ -642,10 +642,8 @@ def with_groups(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> di
 
 def method(given: str | Method, delay: int | None) -> Method:
     """Return a clone of a calibrator, or a new one of this name, in bounded memory and with a known delay."""
-    if isinstance(given, Keyed):
-        return given.clone()
     if not isinstance(given, str) or given not in REGISTRY:
-        found: Calibrator = chosen(given, Calibrator, REGISTRY, parameter="methods")
+        found: Method = chosen(given, Entrant, REGISTRY, parameter="methods")
         return found.clone()
     declared = signature(REGISTRY[given]).parameters
     wanted = {"delay": delay} if "delay" in declared and delay is not None else {}

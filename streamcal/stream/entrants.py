@@ -110,10 +110,8 @@ class Entrant:
             return None
 
     def _at_once(self, piece: Observations) -> FloatArray:
-        if isinstance(self.calibrator, Keyed):
-            scores, y, w, t, keys = piece
-            return self.calibrator.predict_learn_many(scores, keys or {}, y, w, t)
-        return np.asarray(self.calibrator.predict_learn_many(*piece[:4]))
+        keys = self.calibrator._own_keys(piece.keys or {})
+        return np.asarray(self.calibrator.predict_learn_many(*piece[:4], keys=keys))
 
 
 def one_by_one(
@@ -132,7 +130,7 @@ def one_by_one(
     """
     issue, settle, found = calibrator.issue, calibrator.settle, []
     waiting = deque() if waiting is None else waiting
-    levels = _keys(piece) if isinstance(calibrator, Keyed) and piece.keys else repeat(None)
+    levels = _keys(piece) if calibrator.fields and piece.keys else repeat(None)
     for (score, label, weight, at), keys in zip(_rows(piece), levels, strict=False):
         issued = issue(score, at, keys=keys, w=weight)
         found.append(issued.p)
@@ -159,18 +157,13 @@ def left_of(calibrator: Calibrator | Keyed, last: Last) -> Ended:
     """Return the results of a method; with segments, the map is that of a row without any."""
     effects: dict[Field, list[Effect]] = {}
     certified = None
-    if isinstance(calibrator, Keyed):
-        mapped = calibrator.predict_many(last.scores, {})
-        if isinstance(calibrator, Segmented):
-            effects = {
-                field: calibrator.effects(field, levels)
-                for field, levels in last.levels.items()
-                if field in calibrator.by
-            }
-        if isinstance(calibrator, Multicalibrated):
-            certified = Certified(calibrator.certificate(), calibrator.bins, calibrator.worst(MOST_GROUPS))
-    else:
-        mapped = np.asarray(calibrator.predict_many(last.scores))
+    mapped = np.asarray(calibrator.predict_many(last.scores, keys=calibrator._own_keys({})))
+    if isinstance(calibrator, Segmented):
+        effects = {
+            field: calibrator.effects(field, levels) for field, levels in last.levels.items() if field in calibrator.by
+        }
+    if isinstance(calibrator, Multicalibrated):
+        certified = Certified(calibrator.certificate(), calibrator.bins, calibrator.worst(MOST_GROUPS))
     return Ended(len(json.dumps(calibrator.state_dict())), mapped, effects, certified)
 
 

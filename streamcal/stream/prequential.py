@@ -18,11 +18,11 @@ from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, Lo
 from streamcal.metrics.base import Forecasts, check_probability, check_true
 from streamcal.parameters.inputs import check_time, check_weight
 from streamcal.parameters.scales import Interval, Logit, Probability, Scale
-from streamcal.parameters.types import FloatArray, Label, Time
+from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time
 from streamcal.stream.sample import StreamSample
 
 if TYPE_CHECKING:
-    from streamcal.live.keyed import Columns, Keyed, Keys
+    from streamcal.live.keyed import Keyed
 
 #: Columns that the output has in addition to those of the input; the last two where the method has an interval.
 ADDED = ("calibrated", "lower", "upper")
@@ -159,7 +159,7 @@ class Prequential(Measures):
 
     def __init__(self, calibrator: str | Calibrator | Keyed) -> None:
         self.calibrator: Any = _chosen(calibrator)
-        self._segmented = not isinstance(self.calibrator, Calibrator)
+        self._segmented = bool(self.calibrator.fields)
         super().__init__(self.calibrator)
         if not self._segmented:
             self._predict = predictor(self.calibrator)
@@ -170,8 +170,8 @@ class Prequential(Measures):
         """Predict, learn and measure one observation; on an error nothing changes."""
         begun = 0.0 if self.observer is None else process_time()
         if self._segmented:
-            prediction = Prediction(self.calibrator.predict_one(score, keys or {}, t), None)
-            self.calibrator.learn_one(score, keys or {}, y, w, t)
+            prediction = Prediction(self.calibrator.predict_one(score, t, keys=keys or {}), None)
+            self.calibrator.learn_one(score, y, w, t, keys=keys or {})
         else:
             prediction = self._predict(score, t)
             self.calibrator.learn_one(score, y, w, t)
@@ -227,7 +227,7 @@ class Prequential(Measures):
         calibrator = self.calibrator
         try:  # compiled loops, which learn all or nothing
             if self._segmented:
-                return calibrator.predict_learn_many(scores, keys or {}, y, w, t)[:, np.newaxis]
+                return calibrator.predict_learn_many(scores, y, w, t, keys=keys or {})[:, np.newaxis]
             if calibrator.has_interval:
                 return np.column_stack(cast(_WithInterval, calibrator).predict_interval_learn_many(scores, y, w, t))
             predictions = calibrator._streamed(scores, y, w, t)
@@ -261,12 +261,11 @@ class _WithInterval(Protocol):
 
 def _chosen(given: str | Calibrator | Keyed) -> Calibrator | Keyed:
     """Return what is evaluated; `InputError` for anything but a calibrator, or one that reads keys."""
-    if not isinstance(given, str | Calibrator):
-        from streamcal.live.keyed import Keyed
+    if isinstance(given, str | Calibrator):
+        return chosen(given, Calibrator, REGISTRY)
+    from streamcal.live.keyed import Entrant
 
-        if isinstance(given, Keyed):
-            return given
-    return chosen(given, Calibrator, REGISTRY)
+    return chosen(given, Entrant, REGISTRY)
 
 
 def predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:

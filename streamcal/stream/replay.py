@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id, ids_of
-from streamcal.live.keyed import Columns as Levels
-from streamcal.live.label_join import JUMP_HORIZONS, RETRIED, LabelJoin, Rows
+from streamcal.live.joining import JUMP_HORIZONS
+from streamcal.live.label_join import RETRIED, LabelJoin, Rows
+from streamcal.parameters.types import Columns as Levels
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole
 from streamcal.stream.checkpoints import Checkpoint
@@ -178,7 +179,7 @@ class Replay(Measures):
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
         number = join.tally()["issued"]
-        one = join.issue(id, score, t, keys, version, w=w)
+        one = join.issue(id, score, t, keys=keys, version=version, w=w)
         self.repeated += one.number < number
         if label_time < NEVER:
             self._tell(one, y, label_time)

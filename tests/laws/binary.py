@@ -218,18 +218,24 @@ class WithFolds(CrossVennAbers):
     Under decay, the folds of what has none depend on times and numbers, which a fresh fit of what is held cannot know.
     """
 
-    def learn_one(self, score: Any, y: Any, w: float = 1.0, t: Any = None, *, fold: Any = None) -> None:
-        super().learn_one(score, y, w, t, fold=self._fold(score) if fold is None else fold)
+    def learn_one(
+        self, score: Any, y: Any, w: float = 1.0, t: Any = None, keys: Any = None, *, fold: Any = None
+    ) -> None:
+        super().learn_one(score, y, w, t, keys, fold=self._fold(score) if fold is None else fold)
 
-    def learn_many(self, scores: Any, y: Any, w: Any = None, t: Any = None, *, fold: Any = None) -> None:
+    def learn_many(
+        self, scores: Any, y: Any, w: Any = None, t: Any = None, *, keys: Any = None, fold: Any = None
+    ) -> None:
         try:
             folds = [self._fold(score) for score in scores] if fold is None else fold
         except (TypeError, ValueError, OverflowError, InputError):
             folds = None  # the class itself says what is wrong with the scores
-        super().learn_many(scores, y, w, t, fold=folds)
+        super().learn_many(scores, y, w, t, keys=keys, fold=folds)
 
-    def unlearn_one(self, score: Any, y: Any, w: float = 1.0, t: Any = None, *, fold: Any = None) -> None:
-        super().unlearn_one(score, y, w, t, fold=self._fold(score) if fold is None else fold)
+    def unlearn_one(
+        self, score: Any, y: Any, w: float = 1.0, t: Any = None, *, keys: Any = None, fold: Any = None
+    ) -> None:
+        super().unlearn_one(score, y, w, t, keys=keys, fold=self._fold(score) if fold is None else fold)
 
     def _fold(self, score: Any) -> int | None:
         try:

@@ -19,11 +19,10 @@ from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.auto_steps import AutoSteps
 from streamcal.kernels.newton.online_newton import log_odds
 from streamcal.maps.knots import LogOddsMap
-from streamcal.parameters.columns import like
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import FloatArray, Keys, Label, Time, Times
 from streamcal.states import Field
 
 #: Bytes of the score and of what was forecast, in log-odds.
@@ -165,8 +164,10 @@ class Auto(SequentialCalibrator):
         named.update({name: ladder * weight for name, weight in zip(RUNGS, rungs, strict=True)})
         return {**named, CORRECTED: corrected * (1.0 - by_time), BY_TIME: by_time}
 
-    def predict_one(self, score: float, t: Time | None = None) -> float:
+    def predict_one(self, score: float, t: Time | None = None, keys: Keys | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
+        if keys is not None:
+            self._refuse(keys)
         p: float = self._steps.predict_fast(score, t)
         if p == p:
             return p
@@ -174,28 +175,22 @@ class Auto(SequentialCalibrator):
         self._steps.ask(x, time)
         return sigmoid(self._mixture.at(x, time))
 
-    def _predict_to_learn(self, score: float, t: Time | None) -> float:
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
         """Predict without logging: the label that follows belongs to a prediction that was asked for before."""
         return sigmoid(self._mixture.at(self.scale.coordinate(check_score(score)), self._time(t)))
 
-    def _learn_at_once(self, x: float, y: Label, w: float, t: Time | None) -> None:
-        """Learn the label of a prediction that was made just now."""
-        at, label, weight, time, noted = self._checked(x, y, w, t)
-        if weight > 0.0:
-            self._mixture.learn(at, label, weight, time, None, 0.0)
-            self._note(noted)
-
-    def predict_many(self, scores: npt.ArrayLike, t: Time | None = None) -> FloatArray:
-        """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
+    def _predict_many(self, scores: npt.ArrayLike, t: Time | None) -> FloatArray:
         x = self.scale.coordinates(check_scores(scores))
         found = np.empty(len(x))
         self._steps.predict_many(x, self._time(t), found)
-        return like(scores, found)
+        return found
 
-    def learn_one(self, score: float, y: Label, w: float = 1.0, t: Time | None = None) -> None:
+    def learn_one(
+        self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
+    ) -> None:
         """Learn that `score` was followed by the label `y`, with weight `w` ≥ 0, at time `t`."""
-        if not self._steps.learn_fast(score, y, w, t):
-            super().learn_one(score, y, w, t)
+        if keys is not None or not self._steps.learn_fast(score, y, w, t):
+            super().learn_one(score, y, w, t, keys)
 
     def map(self) -> LogOddsMap:
         """Return the current map, which is immutable."""

@@ -8,12 +8,12 @@ that the mean of equal scores is that score.
 import cython
 import numpy as np
 from cython.cimports.libc.math import pow as power
+from cython.cimports.streamcal.kernels.common.hashing import mixed
 
 _ALL_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-#: 2⁶⁴ times the golden ratio, and the factors of the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+#: 2⁶⁴ times the golden ratio, and bits for the second hash of a number.
 _GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
-_FIRST_FACTOR = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
-_SECOND_FACTOR = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
+_OTHER = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
 #: Rows for which there is space at first.
 LEAST = 16
 #: Bits of a filter that an item sets.
@@ -22,15 +22,6 @@ _PROBES = cython.declare(cython.int, PROBES)
 #: The number of a row that is not there.
 NO_ROW = 2**32 - 1
 _NO_ROW = cython.declare(cython.longlong, NO_ROW)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _mixed(bits: cython.ulonglong) -> cython.ulonglong:
-    bits = ((bits ^ (bits >> 30)) * _FIRST_FACTOR) & _ALL_BITS
-    bits = ((bits ^ (bits >> 27)) * _SECOND_FACTOR) & _ALL_BITS
-    return bits ^ (bits >> 31)
 
 
 @cython.final
@@ -89,7 +80,7 @@ class CountedRows:
     def add(self, key: cython.longlong, score: cython.double, room: cython.bint) -> cython.longlong:
         """Count a prediction, and return its row; `NO_ROW` where a new one is needed and there is no room."""
         place: cython.Py_ssize_t = self._slot(key)
-        row: cython.Py_ssize_t = self._slots[place]
+        row: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, self._slots[place])  # tokens need it as `int`
         if row < 0:
             if not room:
                 return _NO_ROW
@@ -197,8 +188,8 @@ class ClickFilter:
     @cython.exceptval(check=False)
     def _probe(self, number: cython.ulonglong) -> cython.bint:
         """Set the bits of a number in the filter; return whether any was not set."""
-        bits: cython.ulonglong = _mixed((number + _GOLDEN) & _ALL_BITS)
-        step: cython.ulonglong = _mixed(bits ^ _FIRST_FACTOR) | 1
+        bits: cython.ulonglong = mixed((number + _GOLDEN) & _ALL_BITS)
+        step: cython.ulonglong = mixed(bits ^ _OTHER) | 1
         new: cython.bint = False
         _i: cython.int
         for _i in range(_PROBES):

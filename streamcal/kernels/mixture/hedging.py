@@ -15,14 +15,13 @@ the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·
 
 import cython
 import numpy as np
+from cython.cimports.streamcal.kernels.common.hashing import mixed
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 
 nan = cython.declare(cython.double, float("nan"))
 
-# SplitMix64 (Steele, Lea & Flood 2014): the k-th number is a hash of seed + k·GOLDEN, without any state.
+# SplitMix64: the k-th number is a hash of seed + k·GOLDEN, without any state.
 GOLDEN = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
-FIRST = cython.declare(cython.ulonglong, 0xBF58476D1CE4E5B9)
-SECOND = cython.declare(cython.ulonglong, 0x94D049BB133111EB)
 MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)  # for ordinary Python, whose integers do not wrap
 UNIT = cython.declare(cython.double, 2.0**-53)
 
@@ -35,10 +34,7 @@ def uniform(seed: cython.ulonglong, number: cython.ulonglong) -> cython.double:
     """Return the random number in [0, 1) of this seed and number (0, 1, ...), by the top 53 bits of SplitMix64."""
     z: cython.ulonglong = (seed + (number + 1) * GOLDEN) & MASK
     top: cython.double
-    z = ((z ^ (z >> 30)) * FIRST) & MASK
-    z = ((z ^ (z >> 27)) * SECOND) & MASK
-    z = z ^ (z >> 31)
-    top = z >> 11
+    top = mixed(z) >> 11
     return top * UNIT
 
 

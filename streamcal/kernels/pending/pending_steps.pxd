@@ -33,6 +33,7 @@ cdef class PendingSteps:
     cdef public double report_delay
     cdef readonly double[:, ::1] judged  # probability, score, label, weight, time
     cdef readonly Py_ssize_t judges
+    cdef public list labels  # predictions learned, with weight and label; None: they are not asked for
     cdef OnlineNewton _newton
     cdef LineLadder _ladder
     cdef AutoSteps _auto

@@ -48,6 +48,7 @@ class PendingSteps:
         self.learned = self.positives = self.timed_out = self.matched = self.before_issue = self.backwards = 0
         self.forward = False
         self.judged, self.judges = np.empty((5, JUDGED)), 0
+        self.labels = None
 
     def told(self):
         """Return the labels that have been judged since the last call, as five rows."""
@@ -115,6 +116,8 @@ class PendingSteps:
                 block.said[row],
             )
         self.learned += 1
+        if self.labels is not None:
+            self.labels.append((self.table.issued(self.unlearned), w, bool(y)))
         if y:
             self.positives += 1
         elif flags & (POSITIVE | NEGATIVE) == 0:

@@ -369,7 +369,7 @@ class JointEffects(ObservedLevels):
         self.evicted += other.evicted
 
     def state(self):
-        """[W, [s, Σ C, levels, their numbers] of each place] as plain data, for `load`; the newest level last."""
+        """[W, [s, Σ C, levels, their numbers] of each place] for `load`; the newest level last."""
         places: list = []
         for j in range(self.size):
             levels = self._table.levels(j)

@@ -38,5 +38,5 @@ cdef class ObservedLevels:
     cdef void _add(self, Py_ssize_t k, const double[::1] values) noexcept
     cdef list _weights_of(self, Py_ssize_t r)
     cdef object _load_weights(self, Py_ssize_t r, object weights)
-    cdef list _rows(self, list levels, Py_ssize_t j)
+    cdef object _rows(self, list levels, Py_ssize_t j)
     cdef object _load(self, Py_ssize_t j, object levels, object rows, object sums)

@@ -172,9 +172,9 @@ class ObservedLevels:
         for a in range(self._parts[r]):
             self._weights[r, a] = weights[a]
 
-    def _rows(self, levels: list, j: cython.Py_ssize_t) -> list:
-        """Return the numbers of levels, as lists."""
-        return [self._table.row(self._table.find(j, level)).tolist() for level in levels]
+    def _rows(self, levels: list, j: cython.Py_ssize_t) -> object:
+        """Return the numbers of levels, a row each."""
+        return np.array([self._table.row(self._table.find(j, level)) for level in levels])
 
     def _load(self, j: cython.Py_ssize_t, levels: object, rows: object, sums: object):
         """Load levels of a place and their numbers, and Σ C."""

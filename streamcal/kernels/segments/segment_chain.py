@@ -518,7 +518,7 @@ class SegmentChain(LevelMembers):
             self._weights[r, a] = max(self._weights[r, a] / total, LEAST)
 
     def state(self, j: cython.Py_ssize_t):
-        """[W of both orders, S, levels, their numbers] of a field as plain data, for `load`; the newest level last.
+        """[W of both orders, S, levels, their numbers] of a field for `load`; the newest level last.
 
         All traffic is the field J, whose first W is empty.
         """

@@ -11,11 +11,9 @@ import numpy as np
 from cython.cimports.libc.math import floor
 from cython.cimports.libc.math import pow as power
 from cython.cimports.streamcal.kernels.common.fast_path import fast_observation
+from cython.cimports.streamcal.kernels.common.hashing import mixed
 from cython.cimports.streamcal.kernels.tree.hull_tree import HullTree
 
-_ALL_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
-#: The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-FIRST_FACTOR, SECOND_FACTOR = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 #: The hash uses a coordinate rounded to 44 bits (33 of the significand), so that differences in the last digits of a
 #: model's score (another machine, another order of the features) do not change its fold.
 DROPPED_BITS = 20
@@ -27,8 +25,6 @@ LIGHTEST, HEAVIEST = 1e-9, 1e7
 _LOG_MINIMAX = cython.declare(cython.int, 0)
 _BRIER_MINIMAX = cython.declare(cython.int, 1)
 
-_FIRST_FACTOR = cython.declare(cython.ulonglong, FIRST_FACTOR)
-_SECOND_FACTOR = cython.declare(cython.ulonglong, SECOND_FACTOR)
 _DROPPED_BITS = cython.declare(cython.int, DROPPED_BITS)
 _LIGHTEST = cython.declare(cython.double, LIGHTEST)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
@@ -48,26 +44,17 @@ else:
         return struct.unpack("<Q", struct.pack("<d", value))[0]
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _mixed(bits: cython.ulonglong) -> cython.ulonglong:
-    bits = ((bits ^ (bits >> 30)) * _FIRST_FACTOR) & _ALL_BITS
-    bits = ((bits ^ (bits >> 27)) * _SECOND_FACTOR) & _ALL_BITS
-    return bits ^ (bits >> 31)
-
-
 @cython.ccall
 @cython.exceptval(check=False)
 def hash_of(x: cython.double) -> cython.ulonglong:
     """Return a hash of the leading bits of a coordinate."""
     half: cython.ulonglong = 1
-    return _mixed((_bits(x + 0.0) + (half << (_DROPPED_BITS - 1))) >> _DROPPED_BITS)  # −0 + 0 is 0
+    return mixed((_bits(x + 0.0) + (half << (_DROPPED_BITS - 1))) >> _DROPPED_BITS)  # −0 + 0 is 0
 
 
 def hash_with(bits: cython.ulonglong, t: cython.double):
     """Return a hash of a coordinate's hash and a time."""
-    return _mixed(bits ^ _bits(t + 0.0))
+    return mixed(bits ^ _bits(t + 0.0))
 
 
 @cython.final

@@ -1,0 +1,1 @@
+cpdef unsigned long long mixed(unsigned long long bits) noexcept nogil
