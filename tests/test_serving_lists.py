@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 
 import numpy as np
 import pytest
@@ -174,6 +175,27 @@ def test_plain_lists_are_taken_in_columns(service, client, monkeypatch, arrow):
     assert sum(service.quality.delays) == 50
 
 
+def test_times_of_lists_are_held_to_the_clock_of_the_server():
+    service = service_of(event_time=False)
+    now = time.time()
+    with client_of(service) as client:
+        client.post("/v1/issue", json={"id": "first", "score": 0.5})
+        items = [{"id": k, "score": 0.5, "t": now} if k % 2 else {"id": k, "score": 0.5} for k in range(20)]
+        assert client.post("/v1/issue/batch", json=items).json()["errors"] == []
+        for t, error in ((now + 1e3, "ahead of the server"), (now - 1e9, "behind the server")):
+            items = [{"id": f"{t}-{k}", "score": 0.5, "t": t if k == 12 else None} for k in range(20)]
+            refused = client.post("/v1/issue/batch", json=items).json()["errors"]
+            assert [(one["index"], one["status"], one["where"]) for one in refused] == [(12, 409, "[12].t")]
+            assert error in refused[0]["error"]
+            told = [{"id": k, "y": True, "t": t if k == 12 else now} for k in range(20)]
+            refused = client.post("/v1/outcome/batch", json=told).json()["errors"]
+            assert [(one["index"], one["status"]) for one in refused] == [(12, 409)]
+        assert service.join.clock < now + 60.0
+        assert service.join.tally()["issued"] == 1 + 20 + 2 * 19
+        issued = [one.t for one in service.join.predictions.values()]
+        assert now - 1e-3 <= min(issued) <= max(issued) <= time.time()
+
+
 def test_a_key_that_is_given_twice_is_seen_in_a_plain_list(service, client):
     for body in (
         b'[{"id": "a", "score": 0.1, "t": 0, "score": 0.9}]',
@@ -321,7 +343,7 @@ def test_a_column_may_be_there_once(client):
 
 def test_a_stream_that_is_cut_off_is_refused_wherever_that_is(service, client):
     body = stream_of(PLAIN)
-    for end in range(0, len(body), 3):
+    for end in (*range(0, len(body), 3), len(body) - 8):  # the last is at the end of a message
         refused = client.post("/v1/issue/batch", content=body[:end], headers=ARROW)
         assert (refused.status_code, refused.json()["where"]) == (400, "body")
     assert "may be cut off" in refused.json()["error"]

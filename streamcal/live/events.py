@@ -19,8 +19,8 @@ REPEATED = bytes((REPEAT,))
 #: a weight.
 INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
 
-#: Levels whose texts are remembered.
-USUAL = 4_096
+#: Rows whose levels are remembered as bytes, and the fields that they have at most.
+USUAL, FEW = 1_024, 4
 
 _ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
 _RESOLVED = struct.Struct("<BBHd")
@@ -57,7 +57,10 @@ def issued_rows(
             if one is None and version is None and w_ == 1.0:
                 found.append(pack_(ISSUE, integer, len(written), time, score, p_) + written)
             else:
-                rest = _more(version, one, w_) if one is None or w_ != 1.0 else _usual(version, tuple(one.items()))
+                if one is None or w_ != 1.0 or len(one) > FEW:
+                    rest = _more(version, one, w_)
+                else:
+                    rest = _usual(version, tuple(one.items()))
                 found.append(pack_(ISSUE, integer | MORE, len(written), time, score, p_) + written + rest)
         return found
     for id, time, score, p_ in rows:
@@ -71,7 +74,11 @@ def issued_rows(
 
 def resolved_rows(ids: list[Id], positive: Any, t: Any) -> list[bytes]:
     """Encode outcomes without weights, as `resolved` does."""
-    return [resolved(id, y > 0, time) for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True)]
+    pack_, found = _RESOLVED.pack, []
+    for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True):
+        written, integer = (id.encode(), 0) if id.__class__ is str else (_INTEGER.pack(id), INTEGER)
+        found.append(pack_(RESOLVE, integer | POSITIVE if y > 0 else integer, len(written), time) + written)
+    return found
 
 
 def with_outcomes(written: list[bytes], ids: list[Id], positive: Any, t: Any, came: Any) -> list[bytes]:
