@@ -167,6 +167,6 @@ def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkey
     for alone in ("issue", "resolve"):
         monkeypatch.setattr(join, alone, lambda *_: pytest.fail("a row was taken alone"))
     ids, t = list(range(500)), 1000.0 + np.arange(500.0) % 50.0
-    join.issue_many(ids, np.full(500, 0.25), t, [{"campaign": k % 7} if k % 3 else None for k in ids])
+    join.issue_many(ids, np.full(500, 0.25), t, keys=[{"campaign": k % 7} if k % 3 else None for k in ids])
     assert join.resolve_many(ids[::5], np.ones(100), t[::5] + 1.0).all()
     assert join.tally()["backwards"] == 441
