@@ -184,12 +184,12 @@ class Counts(Live):
             scores, keys = zip(*rows, strict=True)
             columns = {name: [one.get(name) for one in keys] for name in ("campaign", "device", "place")}
             if verb == "many":
-                join.issue_many(scores, clock + after, columns, version, w=w)
+                join.issue_many(scores, clock + after, keys=columns, version=version, w=w)
             else:
-                join.issue(scores[0], clock + after, keys[0], version, w=w)
+                join.issue(scores[0], clock + after, keys=keys[0], version=version, w=w)
 
     def answers(self, join: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
-        found = {"one": [join.predict_one(score, None, keys) for score, keys in probes]}
+        found = {"one": [join.predict_one(score, keys=keys) for score, keys in probes]}
         found["mean"] = [list(map(float, join.tally().values())), [join.waiting, join.held, join.rows, join.nbytes]]
         found["share"] = [join.filter_error, *([] if join.spans.early is None else [join.early_share()[0]])]
         return found

@@ -639,7 +639,7 @@ def test_times_and_buckets_that_cannot_be_told_apart_are_refused():
 def test_a_state_with_two_equal_groups_is_refused():
     """One of them would be given up with the other."""
     join = counted(Segmented(OnlinePlatt(), by=["c"]))
-    join.issue_many([0.3, 0.3], 7.0, {"c": ["a", "b"]})
+    join.issue_many([0.3, 0.3], 7.0, keys={"c": ["a", "b"]})
     state = join.state_dict()
     state["learned"]["groups"][1][1]["c"] = "a"
     with pytest.raises(StateError, match="a group is there twice"):
