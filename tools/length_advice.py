@@ -38,7 +38,7 @@ def columns(name: str) -> dict[str, list[str]]:
 
 def totals(cells: Iterable[str]) -> list[float]:
     """Return predicted over observed of cells such as "1.22; +1"."""
-    return [float(cell.partition(";")[0]) for cell in cells]
+    return [float(cell.partition(";")[0].partition(",")[0]) for cell in cells]
 
 
 def nats(cells: Iterable[str]) -> list[float]:

@@ -6,6 +6,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS
 from streamcal.live.issued import Id, Issued, Keys, check_id, seconds
 from streamcal.live.join_state import COUNTS
-from streamcal.live.joining import HIGHEST, Joining, Span, Takers, checked_spans, joinable
+from streamcal.live.joining import HIGHEST, Joining, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.shadow import Shadow
@@ -164,19 +165,19 @@ class CountedJoin(Joining):
     def __init__(
         self,
         calibrator: Any,
-        horizon: Span,
-        early: Span | None = None,
+        horizon: float | timedelta | str,
+        early: float | timedelta | str | None = None,
         journal: Journal | None = None,
         *,
         key: bytes | str | None = None,
-        late: Span | None = None,
+        late: float | timedelta | str | None = None,
         early_share: float = 0.75,
-        bucket: Span | None = None,
+        bucket: float | timedelta | str | None = None,
         cells: int | None = None,
         max_rows: int = 1_000_000,
         click_bits: int = CLICK_BITS,
-        max_jump: Span | None = None,
-        max_behind: Span | None = None,
+        max_jump: float | timedelta | str | None = None,
+        max_behind: float | timedelta | str | None = None,
     ) -> None:
         calibrator = countable(joinable(calibrator))
         spans = checked_spans(calibrator, horizon, early, early_share, late)

@@ -6,6 +6,7 @@ import logging
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Self
 
@@ -28,7 +29,7 @@ from streamcal.live.issued import (
     is_plain,
     levels_of,
 )
-from streamcal.live.joining import Joining, Span, Takers, checked_spans, joinable
+from streamcal.live.joining import Joining, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
@@ -197,17 +198,17 @@ class LabelJoin(Holding, Joining):
     def __init__(
         self,
         calibrator: Any,
-        horizon: Span,
-        early: Span | None = None,
+        horizon: float | timedelta | str,
+        early: float | timedelta | str | None = None,
         journal: Journal | None = None,
         *,
         pending: str = "each",
-        late: Span | None = None,
+        late: float | timedelta | str | None = None,
         early_share: float = 0.75,
         max_held: int = 1_000_000,
         max_unknown: int = 10_000,
-        max_jump: Span | None = None,
-        max_behind: Span | None = None,
+        max_jump: float | timedelta | str | None = None,
+        max_behind: float | timedelta | str | None = None,
     ) -> None:
         calibrator = joinable(calibrator)
         self.spans = Spans(*checked_spans(calibrator, horizon, early, early_share, late))
