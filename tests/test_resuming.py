@@ -20,11 +20,13 @@ from pyarrow import parquet
 from test_cli import PATIENCE, PROGRAM, as_csv, made, read, run, save, the_line
 
 import streamcal
-from streamcal.stream import checkpoints, durable
+from streamcal.stream import checkpoints, durable, tables
 from streamcal.stream.checkpoints import Checkpoint, Position
 from streamcal.stream.columns import Columns
 from streamcal.stream.reading import RecordReader
+from streamcal.stream.records import RecordError
 from streamcal.stream.run import Run
+from streamcal.stream.tables import rows_in
 from streamcal.stream.writing import RecordWriter
 
 ROWS = 3_000
@@ -269,20 +271,58 @@ def test_an_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Path, los
     assert run(one, *options, "--out", out, "--again").exit_code == 0
 
 
-@pytest.mark.full
-def test_a_parquet_output_can_be_read_after_a_kill(tmp_path: Path) -> None:
-    """Also without going on: the rows of the last checkpoint, and those of whole row groups since."""
-    source, state, out = save(tmp_path / "in.csv", made(8_000)), tmp_path / "state.json", tmp_path / "out.parquet"
-    with started(source, "--out", out, "--state", state) as process:
-        while process.poll() is None and not (state.exists() and weight(state) >= 1_000):
-            time.sleep(0.001)
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-    copy = tmp_path / "copy.parquet"
-    copy.write_bytes(out.read_bytes()[: checkpoints.load(state)[1].outputs["out"].size])
-    assert len(read(copy)) == weight(state) >= 1_000
-    assert run(source, "--method", "ops", "--out", out, "--state", state).exit_code == 0
+def test_rows_after_the_last_checkpoint_are_cut_from_a_parquet_output(tmp_path: Path) -> None:
+    """Also where a kill left half of a batch after them, and where the file was finished."""
+    path = tmp_path / "a.parquet"
+    beside = tmp_path / ".a.parquet.rows"
+    with RecordWriter(path, ["a"]) as writer:
+        writer.write([{"a": 1}, {"a": 2}])
+        size = writer.sync()
+        writer.write([{"a": 3}])
+        writer.sync()
+        killed = beside.read_bytes()[:-3]
+    assert size == 2
+    assert [row["a"] for row in read(path)] == [1, 2, 3]
+    assert not beside.exists()
+    for content in (None, killed):
+        if content is not None:
+            path.write_bytes(b"PAR1 and no end")
+            beside.write_bytes(content)
+            assert rows_in(str(path)) == 2
+        with RecordWriter(path, ["a"], append_at=size) as writer:
+            writer.write([{"a": 4}])
+        assert [row["a"] for row in read(path)] == [1, 2, 4]
+        assert not list(tmp_path.glob(".*"))
+    with pytest.raises(RecordError, match="the file is shorter than the 4 rows that a run has written"):
+        RecordWriter(path, ["a"], append_at=4)
+    assert [row["a"] for row in read(path)] == [1, 2, 4]
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_parquet_output_that_could_not_be_finished_keeps_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.parquet"
+    options = ["--method", "ops", "--out", out, "--state", state]
+
+    def fail(self: Any, table: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables._RowGroups, "write_batch", fail)
+        assert "cannot be written: No space left on device" in the_line(run(source, *options))
+    assert weight(state) == rows_in(str(out)) == 300
+    assert run(source, *options).exit_code == 0
     assert read(out) == whole(tmp_path, source, "whole.parquet")
+
+
+def test_rows_beside_a_parquet_output_are_not_replaced_by_the_rows_that_are_left(tmp_path: Path) -> None:
+    source, state, out = save(tmp_path / "in.csv", made()), tmp_path / "state.json", tmp_path / "out.parquet"
+    options = ["--method", "ops", "--state", state]
+    assert run(source, *options).exit_code == 0
+    out.touch()
+    (tmp_path / ".out.parquet.rows").write_bytes(b"rows")
+    assert "the file is not the output of the run that learned" in the_line(run(source, *options, "--out", out))
 
 
 @pytest.mark.parametrize("bad", [5, 290])

@@ -136,7 +136,7 @@ def _is_negative(word: str | None) -> bool:
 
 
 class Written(NamedTuple):
-    """An output file and the number of its bytes that hold the rows of a checkpoint."""
+    """An output file and the number of its bytes that hold the rows of a checkpoint; of Parquet, of the rows."""
 
     path: str
     size: int

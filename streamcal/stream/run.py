@@ -28,7 +28,7 @@ from streamcal.stream.inputs import can_be_read_twice, check_alike, readers_of
 from streamcal.stream.prequential import ADDED, Prediction, Prequential
 from streamcal.stream.reading import LONGEST_FIELD, RecordReader
 from streamcal.stream.records import Reasons, RecordError
-from streamcal.stream.tables import end_of_tables
+from streamcal.stream.tables import rows_beside, rows_in
 from streamcal.stream.times import TimeOrder
 from streamcal.stream.writing import RecordWriter, to_json
 
@@ -283,7 +283,9 @@ class Run:
 
     def _refuse_to_replace(self, sizes: Mapping[str, int]) -> None:
         """Raise `RecordError` if an output with rows would be replaced by the rows after those passed over."""
-        if self.out is None or not os.path.isfile(self.out) or not os.path.getsize(self.out):
+        if self.out is None or not os.path.isfile(self.out):
+            return
+        if not os.path.getsize(self.out) and not os.path.exists(rows_beside(self.out)):
             return
         if FileKind.of(self.out, None).format == "arrow":
             reason = "a file of Arrow cannot be continued"
@@ -585,12 +587,13 @@ def _end_of_rows(written: Written) -> int:
 
     `RecordError` if they are compressed, since the end of a stream that was killed cannot be found.
     """
-    size, kind = os.path.getsize(written.path), FileKind.of(written.path, "csv" if "." not in written.path else None)
+    kind = FileKind.of(written.path, "csv" if "." not in written.path else None)
+    if kind.format == "parquet":
+        return max(rows_in(written.path), written.size)
+    size = os.path.getsize(written.path)
     if kind.compression is not None and size != written.size:
         reason = "the run before was killed, and compressed rows after its last checkpoint cannot be continued"
         raise RecordError(reason, "another file", file=written.path)
-    if kind.format == "parquet":
-        return end_of_tables(written.path, written.size)
     with open(written.path, "rb") as file:
         file.seek(written.size)
         return file.tell() + file.read().rfind(b"\n") + 1

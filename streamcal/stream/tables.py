@@ -1,16 +1,20 @@
-"""Writing tables: Parquet files, which are whole after each row group and can be continued, and files of Arrow."""
+"""Writing tables: Parquet files, which can be continued, and files of Arrow.
+
+Arrow writes a Parquet file from its beginning to its end. Until then its rows are beside it, in a stream of Arrow:
+`rows_beside` is its name, and it holds all rows wherever it exists.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, BinaryIO
 
 from streamcal.stream import arrow
 from streamcal.stream.arrow import ERRORS, pyarrow
-from streamcal.stream.parquet_footer import MAGIC, Footer
 from streamcal.stream.records import UTF_8, RecordError, shown
 
 #: Rows of a row group of a Parquet file: small groups make files large and slow to read.
@@ -22,13 +26,12 @@ GROUP_BYTES = 1 << 26
 class TableWriter:
     """Writes tables of Arrow to a file that is open at the place where they are to begin.
 
-    The name `path` is for messages; .arrows is a stream of Arrow, other names of Arrow are files. `types` are types of
-    Arrow by column; others are those of the first values written. `append_at` is the size of a Parquet file that is
-    continued.
+    The name `path` is for messages, and for the rows beside a Parquet file; .arrows is a stream of Arrow, other names
+    of Arrow are files. `types` are types of Arrow by column; others are those of the first values written. `append_at`
+    is the number of rows of a Parquet file after which it is continued.
 
-    A Parquet file is whole after each row group: group and footer are written in one call, and the next group takes the
-    place of the footer, except after `sync`. A process that is killed in the midst of that call leaves a file that
-    cannot be read until it is cut to its last `sync`.
+    `close` writes a Parquet file from the rows beside it. A process that is killed before its end leaves these rows,
+    from which the next writer continues. In a pipe a Parquet file is written group by group.
     """
 
     def __init__(
@@ -41,20 +44,24 @@ class TableWriter:
         append_at: int | None,
     ) -> None:
         self.path = path
+        #: Rows written, also those of a file that is continued.
+        self.rows = 0
         self._file = file
         self._parquet = format == "parquet"
         self._names = tuple(names)
         self._types = dict(types or {})
-        self._group: list[Any] = []
         self._waiting: list[Any] = []  # rows that came before the first value of a column, which says its type
         self._schema: Any = None  # of all rows
-        self._footer: Footer | None = None
-        self._end = 0  # where the next row group begins
         self._writer: Any = None  # of Arrow
-        self._overwrites = _is_regular(file)
-        self._streams = not self._overwrites or path.endswith(".arrows")  # of Arrow
-        if append_at is not None:
-            self._continue(append_at)
+        self._regular = _is_regular(file)
+        self._streams = not self._regular or path.endswith(".arrows")  # of Arrow
+        if append_at is not None and not self._parquet:
+            raise RecordError("a file of Arrow cannot be continued", "another file", file=path)
+        self._beside: BinaryIO | None = None  # the rows beside a Parquet file
+        if self._parquet and self._regular:
+            if append_at:
+                self._continue(append_at)
+            self._beside = open(rows_beside(path), "ab" if append_at else "wb")  # noqa: SIM115  (`close` closes it)
 
     def write(self, table: Any) -> None:
         """Write a `RecordBatch`; columns of other types than those before become these.
@@ -66,12 +73,8 @@ class TableWriter:
         self._schema = table.schema if self._schema is None else self._schema
         if not table.schema.equals(self._schema):
             table = self._as_before(table)
-        if not self._parquet:
-            self._arrow_writer(table.schema).write_batch(table)
-            return
-        self._group.append(table)
-        if _make_a_group(self._group):
-            self._write_group()
+        self._opened().write_batch(table)
+        self.rows += len(table)
 
     def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write columns of values as Python has them."""
@@ -93,26 +96,26 @@ class TableWriter:
                 columns.append(column if column.type == kind else self._cast(name, column, kind, _completed))
             self.write(pyarrow.RecordBatch.from_arrays(columns, names=table.schema.names))
 
-    def sync(self) -> None:
-        """Write what is held; what comes later leaves the file as it is now, and follows."""
+    def sync(self) -> int | None:
+        """Write the rows so far to the disk; return how many a Parquet file has, None where it cannot be continued."""
         self._settle()
-        if self._parquet:
-            self._write_group()
-            if self._footer is not None:
-                self._end = self._file.tell()
+        file = self._file if self._beside is None else self._beside
+        file.flush()
+        if self._regular:
+            os.fsync(file.fileno())
+        return None if self._beside is None else self.rows
 
     def close(self) -> None:
         """Finish the file; without rows it has the columns."""
-        self._settle()
-        if not self._group and self._footer is None and self._writer is None:
-            self.write_columns({name: [] for name in self._names})
+        with self._beside or contextlib.nullcontext():
             self._settle()
-        if self._parquet:
-            self._write_group()
-            if not self._overwrites and self._footer is not None:
-                self._file.write(self._footer.written())
-        else:
-            self._writer.close()
+            if self._schema is None:
+                self.write_columns({name: [] for name in self._names})
+                self._settle()
+            if self._writer is not None:
+                self._writer.close()
+        if self._beside is not None:
+            self._write_parquet()
 
     def _as_before(self, table: Any) -> Any:
         """Return the rows with the types of the rows before; another file of the stream may have other types."""
@@ -134,52 +137,52 @@ class TableWriter:
             reason = f"a value does not fit the column, whose type is that of the first rows: {error}"
             raise RecordError(reason, str(kind), file=self.path, column=name) from None
 
-    # -- Parquet -------------------------------------------------------------------------------------------------------
-
-    def _continue(self, size: int) -> None:
-        """Go on after a file of this size, if there is something in it."""
-        if not self._parquet:
-            raise RecordError("a file of Arrow cannot be continued", "another file", file=self.path)
-        if size:
-            try:
-                schema = arrow.parquet().read_schema(self.path)
-                self._footer = Footer.of(self.path)
-            except ERRORS as error:
-                raise RecordError(f"cannot be continued: {error}", "another file", file=self.path) from None
-            self._schema, self._end = schema, size
-            self._types = dict(zip(schema.names, schema.types, strict=True))
-
-    def _write_group(self) -> None:
-        """Write the rows held as a row group, and the footer."""
-        if not self._group:
-            return
-        table = pyarrow.Table.from_batches(self._group)
-        self._group.clear()
-        sink = pyarrow.BufferOutputStream()
-        # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
-        coded = [one.name for one in table.schema if not pyarrow.types.is_floating(one.type)]
-        arrow.parquet().write_table(table, sink, row_group_size=max(len(table), 1), use_dictionary=coded)
-        content = memoryview(sink.getvalue())
-        own = Footer(content)
-        pages = content[len(MAGIC) : len(content) - own.size]
-        if self._footer is None:
-            self._footer = own.without_groups()
-            pages = content[: len(content) - own.size]
-        moved = self._end - (len(content) - own.size - len(pages))
-        self._footer.add(own, moved)
-        if self._overwrites:
-            self._file.seek(self._end)
-            self._file.write(b"".join((pages, self._footer.written())))
-        else:
-            self._file.write(pages)
-        self._end += len(pages)
-
-    # -- Arrow ---------------------------------------------------------------------------------------------------------
-
-    def _arrow_writer(self, schema: Any) -> Any:
+    def _opened(self) -> Any:
+        """Return the writer of Arrow for tables of the schema."""
         if self._writer is None:
-            self._writer = (pyarrow.ipc.new_stream if self._streams else pyarrow.ipc.new_file)(self._file, schema)
+            if self._beside is not None:
+                self._writer = pyarrow.ipc.new_stream(self._beside, self._schema)
+            elif self._parquet:
+                self._writer = _RowGroups(self._file, self._schema)
+            else:
+                make = pyarrow.ipc.new_stream if self._streams else pyarrow.ipc.new_file
+                self._writer = make(self._file, self._schema)
         return self._writer
+
+    def _continue(self, rows: int) -> None:
+        """Make the rows beside the file its first ones; those that are there stay until all are copied."""
+        place = rows_beside(self.path)
+        try:
+            with open(f"{place}.new", "wb") as copy, contextlib.ExitStack() as closing:
+                for table in _first_rows(self.path, rows):
+                    if self._schema is None:
+                        self._schema = table.schema
+                        self._writer = closing.enter_context(pyarrow.ipc.new_stream(copy, table.schema))
+                    self._writer.write_batch(table)
+                    self.rows += len(table)
+            self._writer = None
+            if self.rows == rows:
+                os.replace(f"{place}.new", place)
+        except ERRORS as error:
+            raise RecordError(f"cannot be continued: {error}", "another file", file=self.path) from None
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{place}.new")
+        if self.rows < rows:
+            reason = f"the file is shorter than the {rows:,} rows that a run has written"
+            raise RecordError(reason, "the file as it was, or another one", file=self.path)
+        self._types = dict(zip(self._schema.names, self._schema.types, strict=True))
+
+    def _write_parquet(self) -> None:
+        """Write the file from the rows beside it, which are removed once it is on the disk."""
+        self._file.seek(0)
+        self._file.truncate()
+        with contextlib.closing(_RowGroups(self._file, self._schema)) as groups:
+            for table in _first_rows(self.path, self.rows):
+                groups.write_batch(table)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        os.unlink(rows_beside(self.path))
 
     def _column(self, name: str, values: Sequence[Any]) -> Any:
         """Return the values as an array of the type that the first one determined, of nulls where none has come."""
@@ -209,13 +212,66 @@ def _make_a_group(tables: Sequence[Any]) -> bool:
     return sum(map(len, tables)) >= GROUP_ROWS or sum(one.nbytes for one in tables) >= GROUP_BYTES
 
 
-def end_of_tables(path: str, size: int) -> int:
-    """Return the size at which a Parquet file can be continued: its own if whole, else `size`, that of a `sync`."""
-    try:
-        arrow.parquet().read_metadata(path)
-    except ERRORS:
-        return size
-    return os.path.getsize(path)
+class _RowGroups:
+    """Writes a Parquet file in row groups of `GROUP_ROWS`."""
+
+    def __init__(self, file: BinaryIO, schema: Any) -> None:
+        # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
+        coded = [one.name for one in schema if not pyarrow.types.is_floating(one.type)]
+        self._writer = arrow.parquet().ParquetWriter(file, schema, use_dictionary=coded)
+        self._group: list[Any] = []
+
+    def write_batch(self, table: Any) -> None:
+        self._group.append(table)
+        if _make_a_group(self._group):
+            self._write_group()
+
+    def _write_group(self) -> None:
+        table = pyarrow.Table.from_batches(self._group)
+        self._group.clear()
+        self._writer.write_table(table, row_group_size=max(len(table), 1))
+
+    def close(self) -> None:
+        try:
+            if self._group:
+                self._write_group()
+            self._writer.close()
+        finally:
+            self._writer.is_open = False  # after an error its finalizer would try once more, and print the error
+
+
+def rows_beside(path: str) -> str:
+    """Return the name of the stream of Arrow with the rows of a Parquet file that is being written."""
+    folder, name = os.path.split(os.path.realpath(path))
+    return os.path.join(folder, f".{name}.rows")
+
+
+def rows_in(path: str) -> int:
+    """Return the number of rows after which a Parquet file can be continued: of a killed run the whole batches."""
+    rows = 0
+    with contextlib.suppress(*ERRORS, OSError):
+        for table in _stored(path):
+            rows += len(table)
+    return rows
+
+
+def _first_rows(path: str, rows: int) -> Iterator[Any]:
+    """Yield tables with the first rows, as many as there are: nothing after them is read, which may be half a batch."""
+    tables = _stored(path)
+    while rows and (table := next(tables, None)) is not None:
+        yield table.slice(0, rows)
+        rows -= min(len(table), rows)
+
+
+def _stored(path: str) -> Iterator[Any]:
+    """Yield the tables of a Parquet file from the rows beside it, or where there are none from the file."""
+    if not os.path.exists(rows_beside(path)):
+        with arrow.parquet().ParquetFile(path) as file:
+            yield from file.iter_batches()
+        return
+    with pyarrow.OSFile(rows_beside(path)) as file:
+        while file.tell() < file.size():  # a stream of each run that continued the file
+            yield from pyarrow.ipc.open_stream(file)
 
 
 def _is_regular(file: BinaryIO) -> bool:

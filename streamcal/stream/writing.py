@@ -59,8 +59,8 @@ class RecordWriter:
     decimal
         The decimal mark of numbers that are added to CSV; where it is the delimiter, too, they are in quotes.
     append_at
-        Continue an existing file after this number of its bytes, as `sync` returned it, and cut off the rest; in CSV
-        without a header. Not possible for Arrow.
+        Continue an existing file after this number of its bytes, of its rows for Parquet, as `sync` returned it, and
+        cut off the rest; in CSV without a header. Not possible for Arrow.
 
     Raises
     ------
@@ -151,14 +151,14 @@ class RecordWriter:
                 self._above.flush()
 
     def sync(self) -> int | None:
-        """Write all rows so far to the disk; return the number of bytes that contain them.
+        """Write all rows so far to the disk; return the number of bytes that contain them, of Parquet of the rows.
 
         A compressed file continues with a new stream after them, which readers of all compressions join. None for
         outputs that cannot be continued: Arrow, whose end `close` writes, standard output, pipes and devices.
         """
         with self._file_errors():
             if self._tables is not None:
-                self._tables.sync()
+                return self._tables.sync()
             if self.kind.compression is not None:
                 self._close_layers()
             self.flush()
@@ -166,7 +166,7 @@ class RecordWriter:
             if self.path == STANDARD_STREAM or not stat.S_ISREG(os.fstat(self._bytes.fileno()).st_mode):
                 return None
             os.fsync(self._bytes.fileno())
-            return None if self.kind.format == "arrow" else self._bytes.tell()
+            return self._bytes.tell()
 
     def close(self) -> None:
         """Finish the file. Standard output stays open."""
@@ -212,6 +212,8 @@ class RecordWriter:
         if size is None:
             if stat.S_ISREG(status.st_mode):
                 raw.truncate(0)
+            return
+        if self.kind.format in ("parquet", "arrow"):  # which `TableWriter` continues, or refuses to
             return
         if status.st_size < size:
             reason = f"the file is shorter than the {size:,} bytes that a run has written"
