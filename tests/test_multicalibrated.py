@@ -376,7 +376,7 @@ class Late:
         assert {group: self.cal.gap(*group).pending for group in self.most} == self.most
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", [*KINDS, "coin"])
 @pytest.mark.parametrize("delay", [0, 1, 30, 400])
 @pytest.mark.parametrize(("base", "large"), [*((base, LARGE) for base in BASES), ("any", 3.0)])

@@ -81,7 +81,7 @@ def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> 
     return found
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(("early", "most", "late"), [(None, 100_000, None), (30.0, 100_000, 0.0), (None, 150, 50.0)])
 def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, most: int, late: float | None) -> None:

@@ -133,6 +133,7 @@ def alone(client, path, items):
     return {"results": results, "errors": errors}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_lists_do_what_single_requests_do(tmp_path, method):
     """Answers, errors, the state, the journal and the measures, with everything that is not plain in some rows."""
