@@ -134,9 +134,10 @@ def verbs(method: str) -> Verbs:
         given = list(zip(range(begin, begin + PIECE), scores[rows].tolist(), t[rows].tolist(), strict=True))
         start = [time.process_time()]
         for id, score, at in given:
-            one.issue(id, score, at, None if keys is None else keys[id])
+            one.issue(id, score, at, keys=None if keys is None else keys[id])
         start.append(time.process_time())
-        many.issue_many(np.arange(begin, begin + PIECE), scores[rows], t[rows], None if keys is None else keys[rows])
+        ids, some_keys = np.arange(begin, begin + PIECE), None if keys is None else keys[rows]
+        many.issue_many(ids, scores[rows], t[rows], keys=some_keys)
         start.append(time.process_time())
         for id in some.tolist():
             one.resolve(id, True, id + 1.0)

@@ -104,6 +104,12 @@ def test_lines_of_the_tables():
     assert 16 < found.written / 20_000 < 200
 
 
+@pytest.mark.parametrize("method", [name for name, (_, levels) in pending.IN_COLUMNS.items() if levels])
+def test_verbs_of_methods_with_levels_are_measured(monkeypatch, method):
+    monkeypatch.setattr(pending, "EVENTS", 2 * pending.PIECE)
+    assert min(pending.verbs(method)) > 0.0
+
+
 def test_the_page_has_every_method():
     lines = re.findall(r"<!-- benchmarks: click-log -->(.*?)<!-- end: click-log -->", PAGE.read_text(), re.DOTALL)
     assert len(lines) == 1
