@@ -759,3 +759,20 @@ def test_a_prediction_of_weight_0_waits_for_no_label_in_any_subproblem():
     cals[0].predict_learn_many(P, y, w, labels=["a", "b"])
     cals[1].learn_many(P, y, w, labels=["a", "b"])
     assert cals[0].to_bytes() == cals[1].to_bytes()
+
+
+@pytest.mark.parametrize("make", [lambda: Segmented("ops", by=["z"]), lambda: Multicalibrated("ops", ["z"])])
+def test_a_mapping_right_after_the_score_is_the_keys(make):
+    rng = np.random.default_rng(3)
+    scores, z = rng.random(200), rng.choice(list("abc"), 200).tolist()
+    y = rng.random(200) < scores
+    named, placed = make(), make()
+    named.learn_many(scores, y, keys={"z": z})
+    placed.learn_many(scores, {"z": z}, y)
+    named.learn_one(0.3, True, 2.0, keys={"z": "a"})
+    placed.learn_one(0.3, {"z": "a"}, True, 2.0)
+    of_named = named.predict_learn_many(scores, y, keys={"z": z})
+    assert of_named.tolist() == placed.predict_learn_many(scores, {"z": z}, y).tolist()
+    assert named.predict_one(0.3, keys={"z": "a"}) == placed.predict_one(0.3, {"z": "a"})
+    assert named.predict_many(scores, keys={"z": z}).tolist() == placed.predict_many(scores, {"z": z}).tolist()
+    assert named.to_bytes() == placed.to_bytes()

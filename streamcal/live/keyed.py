@@ -21,7 +21,10 @@ from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, T
 
 
 class Keyed(Learner):
-    """A calibrator of all observations, `overall`, and what the levels of the fields `by` add to it."""
+    """A calibrator of all observations, `overall`, and what the levels of the fields `by` add to it.
+
+    A mapping that stands right after the score is taken as the `keys`, and what follows as the arguments after it.
+    """
 
     #: The fields, single or tuples.
     by: tuple[Field, ...]
@@ -100,6 +103,8 @@ class Keyed(Learner):
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)
         if levels is None or None in levels:
+            if keys is None and isinstance(y, Mapping):
+                return self.learn_one(score, w, 1.0 if t is None else t, keys=y)  # type: ignore[arg-type]
             levels = self._levels(keys)
         label = 1.0 if y is True else 0.0 if y is False else check_label(y)
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
@@ -121,6 +126,8 @@ class Keyed(Learner):
         keys: Columns | None = None,
     ) -> None:
         """Learn arrays of shape (n,): the same state as a loop of `learn_one`. On an error nothing is learned."""
+        if keys is None and isinstance(y, Mapping):
+            keys, y, w, t = y, w, t, None
         x, labels, weights = self._checked_many(scores, keys, y, w)
         self._learn_many(x, labels, weights, t)
 
@@ -152,6 +159,8 @@ class Keyed(Learner):
         >>> cal.predict_learn_many([0.5, 0.5, 0.5], [1, 1, 0], keys={"device": ["a", "a", None]}).round(4).tolist()
         [0.5, 0.5267, 0.5164]
         """
+        if keys is None and isinstance(y, Mapping):
+            keys, y, w, t = y, w, t, None
         x, labels, weights = self._checked_many(scores, keys, y, w)
         predictions = np.empty(len(labels))
         self._run(x, labels, weights, t, predictions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -294,6 +294,8 @@ class Multicalibrated(Keyed):
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None or None in levels:
+            if keys is None and isinstance(t, Mapping):
+                return self.predict_one(score, keys=t)
             levels = self._levels(keys)
         inner = self.inner
         if self._shares:
@@ -346,6 +348,8 @@ class Multicalibrated(Keyed):
         )
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
+        if keys is None and isinstance(t, Mapping):
+            keys, t = t, None
         keys, inner = kept(keys), self.overall if self._shares else self.inner
         p = inner.predict_many(scores, t, keys=inner._own_keys(keys))
         z = np.ascontiguousarray(p, dtype=np.float64)

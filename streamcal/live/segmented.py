@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
@@ -241,6 +241,8 @@ class Segmented(Keyed):
         """
         levels = fast_levels(keys, self.by, LONGEST_LEVEL)  # here, since a call costs as much as the look-ups
         if levels is None or None in levels:
+            if keys is None and isinstance(t, Mapping):
+                return self.predict_one(score, keys=t)
             levels = self._levels(keys)
         p = self.overall.predict_one(score, t)
         return self._corrections.predict(p, score if self._plain else self._as_probability(score), levels)
@@ -310,6 +312,8 @@ class Segmented(Keyed):
             self._corrections.unlearn(p, self._as_probability(score), levels, label, relative)
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
+        if keys is None and isinstance(t, Mapping):
+            keys, t = t, None
         p = np.ascontiguousarray(self.overall.predict_many(scores, t), dtype=np.float64)
         columns = columns_of(self.by, keys, len(p))
         return like(scores, self._corrected_many(p, check_scores(scores), columns))
