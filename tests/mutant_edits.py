@@ -643,11 +643,11 @@ MUTANTS = [
         "test_counted_join",
     ),
     Mutant(
-        "columns-tell-the-weight-of-the-impression",
+        "columns-give-the-weight-of-the-impression",
         "live/label_join.py",
         "self.on_learned(tuple.__new__(Issued, issued)._replace(w=w), y)",
         "self.on_learned(tuple.__new__(Issued, issued), y)",
-        "in columns, who is told of labels is told the weight of the impression, not that of the label",
+        "in columns, what watches labels is given the weight of the impression, not that of the label",
         "test_pending_columns",
     ),
     Mutant(
