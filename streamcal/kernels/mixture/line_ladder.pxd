@@ -28,6 +28,6 @@ cdef class LineLadder:
     cdef double _forecast(self, double x, double* each) noexcept nogil
     cdef void _learn(self, double x, double y, double w, double p, double* each, double* issued, double late) noexcept nogil
     cdef void _judge(self, double y, double rate, double share, double* issued) noexcept nogil
-    cdef void _move(self, double x, double y, double w, double u, double* each) noexcept nogil
+    cdef void _move(self, double x, double y, double w, double u, double slope, double* each) noexcept nogil
     cdef void _enter(self) noexcept nogil
     cdef void _find_next(self) noexcept nogil
