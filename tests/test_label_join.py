@@ -26,6 +26,7 @@ from streamcal import (
     InputError,
     Interval,
     Isotonic,
+    OnlineBeta,
     OnlinePlatt,
     Platt,
     StateError,
@@ -60,7 +61,7 @@ def warned_of(play):
     return [str(one.message) for one in seen]
 
 
-class Mixture(OnlinePlatt):
+class Mixture(OnlineBeta):
     """A method that is judged by what it said: it notes what it is told."""
 
     def __init__(self):

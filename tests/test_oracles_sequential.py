@@ -65,21 +65,21 @@ class LinesByHand:
         worth = sum(steps)
         u = worth * 4.0 * p * (1.0 - p)
         share = u / (self.information + u + 1e4)
-        rate = worth * (1.0 + self.information - before) ** -0.5
+        rate = worth * (1.0 + self.information - before) ** -0.625
         updated = self.v * (each if y else 1.0 - each) ** rate
         self.v = (1.0 - share) * updated / updated.sum() + share * self.prior
         for one in steps:
-            self.move(x, y, one, u / len(steps))
+            self.move(x, y, one, u / len(steps), 2.0 if self.information > before else 0.0)
         late = self.memories > 10.0 * self.information
         self.information += u
         for k in np.flatnonzero(late):
             self.theta[k], self.a[k] = self.theta[0], self.a[0]
 
-    def move(self, x, y, w, u):
+    def move(self, x, y, w, u, slope):
         self.seen = [(place, (1.0 - 1e-5 * u) * other) for place, other in self.seen] + [(x, u)]
         places, weights = np.array(self.seen).T
         mean, total = np.average(places, weights=weights), weights.sum()
-        spread = (weights @ (places - mean) ** 2 + 1.0) / (total + 1.0)
+        spread = (weights @ (places - mean) ** 2 + 1.0) / (total + 1.0) + slope
         prior = np.outer([1.0, mean], [1.0, mean]) + np.diag([0.0, spread])
         f = np.array([1.0, x])
         for k, memory in enumerate(self.memories):
@@ -91,6 +91,13 @@ class LinesByHand:
             step = np.linalg.solve(self.a[k] + prior, w * (y - s) * f - pull)
             self.capped += abs(step @ f) > 4.0
             self.theta[k] += step * min(1.0, 4.0 / abs(step @ f))
+
+
+def unrounded(cal, x):
+    """Return the record of a forecast at the log-odds x before it is rounded for those that wait."""
+    weights, slopes, offsets = map(np.array, cal._ladder.lines())
+    each = sigmoid(slopes * x + offsets)
+    return [cal._ladder.information, min(weights @ each, 1.0), *each, *[each[0]] * (7 - len(each))]
 
 
 def far_labels(seed, n):
@@ -118,17 +125,58 @@ def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
         issued = by_hand.issue(x)
         assert cal.predict_one(s[i]) == pytest.approx(issued[1], rel=1e-8)
         assert cal.map()(s[i]) == pytest.approx(cal.predict_one(s[i]), rel=1e-15)
-        waiting.append((i, x, cal.issue(float(s[i]), w=float(w[i])), issued))
+        waiting.append((i, x, unrounded(cal, x), issued))
         if len(waiting) > late:
             k, at, own, expected = waiting.pop(0)
             by_hand.learn(at, y[k], w[k], expected)
             if late:
-                cal.settle(own, y[k] > 0.0)
+                cal._learn_issued(at, y[k], w[k], np.nan, own)
             else:
                 cal.learn_one(s[k], y[k], w[k])
     assert len(cal.map().slopes) == 5
     assert cal.n == pytest.approx(w[: len(s) - late].sum())
     assert (by_hand.capped > 0) == (name == "far")
+
+
+@pytest.mark.parametrize("lag", [20, 200])
+def test_what_waits_is_rounded_and_loses_nothing(lag):
+    """By less than 1e-3 of what it gains on the score; what is rounded stays as it is."""
+    s, y, _ = stream(6, 3_000, shape=3.0)
+    losses = []
+    for rounds in (True, False):
+        cal, waiting, lost = OnlinePlatt(), [], 0.0
+        for score, label in zip(s.tolist(), y > 0.0, strict=True):
+            x = cal.scale.coordinate(score)
+            p, record = cal.predict_one(score), cal._issue(x, np.nan)
+            exact = unrounded(cal, x)
+            np.testing.assert_allclose(log_odds(np.array(record[1:])), log_odds(np.array(exact[1:])), atol=2e-3)
+            assert record[:2] == [exact[0], pytest.approx(p, rel=1e-15)]
+            content = cal._issue_packed(score, None, False)[1]
+            assert len(content) == 22
+            assert cal._unpacked(x, p, content) == record
+            lost -= np.log(p if label else 1.0 - p) - np.log(score if label else 1.0 - score)
+            waiting.append((x, label, record if rounds else exact))
+            if len(waiting) > lag:
+                x, label, record = waiting.pop(0)
+                cal._learn_issued(x, float(label), 1.0, np.nan, record)
+        losses.append(lost)
+    assert losses[1] < -30.0
+    assert abs(losses[0] - losses[1]) < 1e-3 * abs(losses[1])
+    for content in (b"", bytes(21), bytes(29), bytes(38)):
+        with pytest.raises(InputError, match=f"{len(content)} bytes"):
+            cal._unpacked(0.0, 0.5, content)
+
+
+def test_late_labels_do_not_make_a_slope_of_scores_that_are_alike():
+    """The first labels are of scores near 0.02; the base learns too, and its later scores are near 0.3."""
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(-3.8, 0.05, 1_000), rng.normal(-1.0, 0.1, 1_000)])
+    y = rng.random(2_000) < 0.27
+    cal = OnlinePlatt()
+    issued = [cal.issue(float(score)) for score in sigmoid(x)]
+    for one, label in zip(issued[:1_000], y, strict=False):
+        cal.settle(one, bool(label))
+    assert all(0.0 < slope < 2.0 for slope in cal.map().slopes)
 
 
 def test_a_record_that_was_not_issued_is_refused():

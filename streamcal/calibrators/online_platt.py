@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from streamcal.errors import InputError
 from streamcal.kernels.mixture.line_ladder import LineLadder
 from streamcal.maps.sigmoids import SigmoidMap, SigmoidMixtureMap
 from streamcal.parameters.given import real_number
+from streamcal.parameters.inputs import check_score
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time, Times
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, weight_scale_state
@@ -24,6 +26,8 @@ MEMORIES = (0.0, -0.2, 10.0, 100.0, 1e3, 1e4, 1e5)
 MEMORY_PRIOR = (1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 #: A line whose coefficients are larger has left every score.
 LARGEST_COEFFICIENT = 1e9
+#: Bytes of the probability, in what is remembered of a prediction that is read without it.
+BESIDE = 8
 #: As in the kernel: a line enters when the information learned is this part of its memory.
 ENTERS = 0.1
 
@@ -62,9 +66,10 @@ class OnlinePlatt(SequentialCalibrator):
     (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011).
 
     **Late labels.** With `issue` and `settle`, and in a `LabelJoin`, a label judges what each line predicted when the
-    prediction was issued, at the learning rate 1/√(1 + d), d being the information learned since. In a loop of
-    `predict_one` and `learn_one`, a label judges the present predictions. If labels are late and persist, these favour
-    short memories too much: issue and settle, or give a `discount`.
+    prediction was issued, at the learning rate (1 + d)^-5/8, d being the information learned since. Late labels also
+    hold slopes near 1, since scores may have moved to places that no label has shown yet. In a loop of `predict_one`
+    and `learn_one`, a label judges the present predictions. If labels are late and persist, these favour short memories
+    too much: issue and settle, or give a `discount`.
 
     **Memory.** With labels in time, the summed log loss exceeds that of a line by at most ln(1/prior) + ln(1 + U/10⁴)
     nats after U units of information. A sequence of k changes between N lines costs about k·(ln U + ln N) nats more.
@@ -126,6 +131,32 @@ class OnlinePlatt(SequentialCalibrator):
             self._learn(x, y, w, t)
         elif w > 0.0:
             self._ladder.learn_issued(x, y, w, _record(said))
+
+    # A join keeps the record as bytes, which are read beside the probability issued, or hold it too.
+
+    def _issue_packed(self, score: float, t: Time | None, apart: bool) -> tuple[float, bytes | None]:
+        """Predict at a score; return the bytes of what the label will judge, which need nothing else if `apart`."""
+        if self._ladder is None:
+            return self.predict_one(score, t), None
+        p, content = self._ladder.issue_packed(self.scale.coordinate(check_score(score)))
+        return p, array("d", (p,)).tobytes() + content if apart else content
+
+    def _learn_packed(self, score: float, y: Label, w: float, t: Time | None, p: float, content: bytes) -> None:
+        """Learn the label of a prediction p that was issued at a score, from what `_issue_packed` returned."""
+        x, label, weight, time, noted = self._checked(score, y, w, t)
+        record = self._unpacked(x, p, content)
+        if weight > 0.0:
+            self._learn_issued(x, label, weight, time, record)
+            self._note(noted)
+
+    def _unpacked(self, x: float, p: float, content: bytes) -> list[float]:
+        """Return the record that `_issue_packed` returned for the prediction p at the log-odds x."""
+        ladder = self._ladder
+        apart = -1 if ladder is None else len(content) - ladder.packed
+        if ladder is None or apart not in (0, BESIDE):
+            raise InputError(f"{len(content)} bytes are not what was issued with a prediction")
+        issued = array("d", content[:BESIDE])[0] if apart else p
+        return ladder.unpacked(content[apart:], issued)
 
     def _column_steps(self) -> Any:
         return self._kernel

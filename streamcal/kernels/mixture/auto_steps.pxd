@@ -3,11 +3,6 @@ cimport cython
 from streamcal.kernels.mixture.auto_mixture cimport AutoMixture
 
 cdef double fast_time(object t) except? -1
-cpdef long long coded(double value, double most) noexcept nogil
-cpdef double decoded(long long code, double most) noexcept nogil
-cpdef long long coarse(double value) noexcept nogil
-cpdef double fine(long long code) noexcept nogil
-cpdef long long with_sign(long long code, long long size) noexcept nogil
 
 
 @cython.final

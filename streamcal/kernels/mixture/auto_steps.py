@@ -3,10 +3,10 @@
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import sqrt
 from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
+from cython.cimports.streamcal.kernels.mixture.codes import WIDEST, coarse, coded, decoded, fine, with_sign
 from cython.cimports.streamcal.kernels.mixture.combination import CLOCK, COUNT, ISSUED, MEANS, NONE, ROWS, TIMED
 from cython.cimports.streamcal.kernels.mixture.guard import Guard
 from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
@@ -28,38 +28,7 @@ infinity = cython.declare(cython.double, float("inf"))
 
 LEAST_CODE = cython.declare(cython.longlong, -32768)
 """Stands for `NONE`."""
-WIDEST = cython.declare(cython.double, 32.0)
-"""Log-odds differ by this much at most."""
 PARTS, LARGEST_CLOCK = cython.declare(cython.double, 16384.0), cython.declare(cython.double, 1.7e10)
-
-
-def coded(value, most):
-    """Return a number of 16 bits, in proportion to the root of a value from −`most` to `most`."""
-    code: cython.longlong = cython.cast(cython.longlong, 32767.0 * sqrt(min(abs(value), most) / most) + 0.5)
-    return code if value >= 0.0 else -code
-
-
-def decoded(code, most):
-    """Return the value whose code is given."""
-    root: cython.double = code / 32767.0
-    return root * abs(root) * most
-
-
-def coarse(value):
-    """Return a number of 8 bits, in proportion to the fourth root of a difference of log-odds."""
-    code: cython.longlong = cython.cast(cython.longlong, 127.0 * sqrt(sqrt(min(abs(value), WIDEST) / WIDEST)) + 0.5)
-    return code if value >= 0.0 else -code
-
-
-def fine(code):
-    """Return the difference of log-odds that `coarse` has coded."""
-    root: cython.double = code / 127.0
-    return root * root * root * abs(root) * WIDEST
-
-
-def with_sign(code, size):
-    """Return the number from −`size`/2 on that is stored as one from 0 to `size`."""
-    return code - size if code >= size // 2 else code
 
 
 def fast_time(t):

@@ -7,9 +7,11 @@ from streamcal.kernels.common.weights cimport WeightScale
 cdef class LineLadder:
     cdef readonly Py_ssize_t size  # lines, N
     cdef readonly Py_ssize_t entered  # those that have entered; the others are the first one
+    cdef readonly Py_ssize_t packed  # bytes of a record
     cdef readonly double weight
     cdef readonly double information  # U
     cdef readonly double limit
+    cdef double _least  # σ(−limit)
     cdef WeightScale _scale
     cdef double _due  # information at which the next line enters
     cdef double _rest  # prior weight of the first line and of those that have not entered
@@ -23,7 +25,8 @@ cdef class LineLadder:
 
     cpdef double predict(self, double x) noexcept nogil
     cpdef void step(self, double x, double y, double w) noexcept nogil
-    cdef void write(self, double x, double* record) noexcept nogil
+    cdef double write(self, double x, unsigned char* content) noexcept
+    cdef void read(self, unsigned char* content, double p, double* record) noexcept
     cdef void learn_record(self, double x, double y, double w, double* record) noexcept nogil
     cdef double _forecast(self, double x, double* each) noexcept nogil
     cdef void _learn(self, double x, double y, double w, double p, double* each, double* issued, double late) noexcept nogil

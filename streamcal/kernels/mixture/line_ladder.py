@@ -16,24 +16,31 @@ Symbols:
     U                        the information learned
     d                        the lateness of a label: the information learned between its forecast and the label
 
-A label multiplies each v by the probability that the line gave to it when p was issued, to the power r/(1 + d)^5/8.
+A label multiplies each v by the probability that the line gave to it when p was issued, to the power r(1 + d)^-5/8.
 Then the share u/(U + u + 10⁴) of all weight returns to the prior.
 
-While labels are late, the scores move on: a slope that was learned at a few narrow places is extrapolated to others. The
-prior of a late label holds the slope at 1 by two events more, wherever the scores are.
+By the time that late labels come, scores may have moved away from the places where a slope was learned. A late label
+therefore has a narrower prior of the slope, which is worth as much wherever the scores are.
 """
 
 import cython
+import numpy as np
 from cython.cimports.libc.math import exp, log, sqrt
 from cython.cimports.streamcal.kernels.common.fast_path import fast_score
 from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
+from cython.cimports.streamcal.kernels.mixture.codes import WIDEST, coded, decoded, with_sign
 from cython.cimports.streamcal.kernels.mixture.memory_ladder import ENTERS, PLACE_FADES, step_line
 from cython.cimports.streamcal.kernels.newton.online_newton import fast_log_odds, log_odds
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
 
 nan = cython.declare(cython.double, float("nan"))
 
 #: Lines, at most: the size of the arrays in `line_ladder.pxd`.
 MOST = 7
+#: Bytes of a record before the forecasts of the lines, and at most: U takes eight, a line two.
+FIRST, LONGEST_RECORD = 8, 22
 SHARED = cython.declare(cython.double, 1e4)
 LONGEST = cython.declare(cython.double, 4.0)
 """A step changes the log-odds at its own score by at most this: one label far from all others may be an error."""
@@ -42,7 +49,7 @@ LEAST = cython.declare(cython.double, 1e-300)
 SHORTEST = cython.declare(cython.double, 10.0)
 """A memory that is a part of what has been learned is at least so many units of information."""
 LATE_SLOPE = cython.declare(cython.double, 2.0)
-"""What the prior of a late label adds to the curvature of the slope."""
+"""What a late label adds to the prior curvature of the slope."""
 NEVER = cython.declare(cython.double, 1e300)
 
 
@@ -72,7 +79,7 @@ class LineLadder:
     -----
     O(lines that have entered). `predict_fast` and `learn_fast` take unchecked arguments, and return NaN or False,
     without a change, for types and values that need the full checks. `stream` runs without the GIL. A record is
-    [U, p, the forecast of each line] when a forecast was issued.
+    [U, p, the forecast of each line] when a forecast was issued, rounded as the `packed` bytes of `write` are.
     """
 
     def __init__(self, memories, prior, limit: cython.double):
@@ -84,6 +91,8 @@ class LineLadder:
             self._slopes, self._offsets = [0.0] * MOST, [0.0] * MOST
             self._a, self._places = [0.0] * (3 * MOST), [0.0] * 3
         self.size, self.limit = len(memories), limit
+        self.packed = FIRST + 2 * self.size
+        self._least = 1.0 / (1.0 + exp(limit))
         self._scale = WeightScale()
         for k in range(self.size):
             self._memory[k], self._prior[k] = memories[k], prior[k] / sum(prior)
@@ -127,18 +136,70 @@ class LineLadder:
 
     def issue(self, x: cython.double) -> list:
         """Return the record of the forecast at the log-odds x."""
+        content: cython.uchar[22] = [0] * 22
         record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        self.write(x, record)
+        self.read(content, self.write(x, content), record)
         return [record[k] for k in range(self.size + 2)]
 
-    def write(self, x: cython.double, record: cython.p_double) -> cython.void:
-        """Write the record of the forecast at the log-odds x."""
+    def issue_packed(self, x: cython.double):
+        """Return the forecast at the log-odds x, and what `unpacked` reads beside it: `packed` bytes."""
+        content: cython.uchar[22] = [0] * 22
+        p: cython.double = self.write(x, content)
+        return p, bytes([content[k] for k in range(self.packed)])
+
+    def unpacked(self, content: cython.const[cython.uchar][::1], p: cython.double) -> list:
+        """Return the record whose bytes `issue_packed` returned with the forecast p."""
         k: cython.Py_ssize_t
+        read: cython.uchar[22] = [0] * 22
+        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        if content.shape[0] != self.packed:
+            raise ValueError(f"a record takes {self.packed} bytes, not {content.shape[0]}")
+        for k in range(self.packed):
+            read[k] = content[k]
+        self.read(read, p, record)
+        return [record[k] for k in range(self.size + 2)]
+
+    def write(self, x: cython.double, content: cython.p_uchar) -> cython.double:
+        """Write U and the forecasts of the lines at the log-odds x to `content`, and return their mixture.
+
+        Of a forecast, what is written is how far its log-odds are from those of the mixture, with an error of 1e-4 of a
+        difference of 1.
+        """
+        k: cython.Py_ssize_t
+        line: cython.Py_ssize_t
+        code: cython.longlong
         each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        record[0] = self.information
-        record[1] = self._forecast(x, each)
+        p: cython.double = self._forecast(x, each)
+        at: cython.double = log_odds(p, self.limit)
+        if cython.compiled:
+            memcpy(content, cython.address(self.information), FIRST)
+        else:
+            content[:FIRST] = np.array([self.information]).tobytes()
         for k in range(self.size):
-            record[2 + k] = each[k if k < self.entered else 0]
+            line = k if k < self.entered else 0
+            code = coded(self._slopes[line] * x + self._offsets[line] - at, WIDEST)
+            content[FIRST + 2 * k] = code & 255
+            content[FIRST + 2 * k + 1] = (code >> 8) & 255
+        return p
+
+    def read(self, content: cython.p_uchar, p: cython.double, record: cython.p_double) -> cython.void:
+        """Set the record that `write` has written for the forecast p, whose log-odds are clamped to ±limit."""
+        k: cython.Py_ssize_t
+        z: cython.double
+        e: cython.double
+        code: cython.longlong
+        at: cython.double = log_odds(p, self.limit)
+        if cython.compiled:
+            memcpy(record, content, FIRST)
+        else:
+            record[0] = float(np.frombuffer(bytes(content[:FIRST]))[0])
+        record[1] = min(max(p, self._least), 1.0 - self._least)
+        for k in range(self.size):
+            code = cython.cast(cython.longlong, content[FIRST + 2 * k])
+            code += 256 * cython.cast(cython.longlong, content[FIRST + 2 * k + 1])
+            z = at + decoded(with_sign(code, 65536), WIDEST)
+            e = exp(-abs(z))
+            record[2 + k] = (1.0 if z >= 0.0 else e) / (1.0 + e)
 
     def lines(self):
         """Return the weights, slopes and offsets of the lines that have entered."""
@@ -168,10 +229,14 @@ class LineLadder:
         k: cython.Py_ssize_t
         each: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         issued: cython.double[7] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        late: cython.double = max(0.0, self.information - record[0])
+        p: cython.double = self._forecast(x, each)
+        if late == 0.0:  # what was forecast then is forecast now, and the record is rounded
+            self._learn(x, y, w, p, each, each, 0.0)
+            return
         for k in range(self.size):
             issued[k] = record[2 + k]
-        self._forecast(x, each)
-        self._learn(x, y, w, record[1], each, issued, max(0.0, self.information - record[0]))
+        self._learn(x, y, w, record[1], each, issued, late)
 
     def _learn(
         self,

@@ -13,9 +13,6 @@ from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names, PendingTable
 
-if cython.compiled:
-    from cython.cimports.libc.string import memcpy
-
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 LIMIT = cython.declare(cython.double, 16.0)
@@ -126,20 +123,15 @@ class PendingSteps:
 
     def _learn_record(self, block, row, x, y, w):
         """Learn a label by the record of a ladder's forecast; False for bytes that are none."""
-        k: cython.Py_ssize_t
-        size: cython.Py_ssize_t = self._ladder.size + 2
         record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        if block.said is None or block.size != 8 * size:
+        if block.said is None or block.size != self._ladder.packed or not 0.0 <= block.p[row] <= 1.0:
             return False
         if cython.compiled:
-            memcpy(record, cython.address(block.said[row, 0]), 8 * size)
+            self._ladder.read(cython.address(block.said[row, 0]), block.p[row], record)
         else:
-            record = np.asarray(block.said)[row].view(np.float64).tolist()
+            self._ladder.read(np.asarray(block.said)[row].tolist(), block.p[row], record)
         if not 0.0 <= record[0] <= HEAVIEST:
             return False
-        for k in range(1, size):
-            if not 0.0 <= record[k] <= 1.0:
-                return False
         self._ladder.learn_record(x, y, w, record)
         return True
 
@@ -206,7 +198,8 @@ class PendingSteps:
         score: cython.double
         outcomes: cython.bint = when.shape[0] > 0
         table: PendingTable = self.table
-        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        content: cython.uchar[22] = [0] * 22
+        issued: cython.double = 0.0
         said = None if self._auto is None else bytes(self._auto.packed)
         for i in range(begin, scores.shape[0]):
             score = scores[i]
@@ -227,15 +220,15 @@ class PendingSteps:
             else:
                 self.backwards += 1
             if self._ladder is not None:
-                self._ladder.write(x, record)
+                issued = self._ladder.write(x, content)
                 if cython.compiled:
-                    said = cython.cast(cython.p_char, record)[: 8 * (self._ladder.size + 2)]
+                    said = cython.cast(cython.p_char, content)[: self._ladder.packed]
                 else:
-                    said = np.array(record).tobytes()
+                    said = bytes(content[: self._ladder.packed])
             if served:
                 pass
             elif self._ladder is not None:
-                p[i] = record[1]
+                p[i] = issued
             elif self._newton is not None:
                 p[i] = self._newton.predict(x)
             else:
