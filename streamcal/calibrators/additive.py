@@ -124,7 +124,6 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    # `keys` is not keyword-only on measured paths: CPython 3.11 does not specialise calls of functions with such.
     def learn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> None:

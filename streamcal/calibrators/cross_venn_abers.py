@@ -190,8 +190,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         fold: int | ArrayLike | None = None,
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         places = None if fold is None else check_folds(fold, self.folds, len(x))
         kept = weights > 0.0
@@ -231,8 +230,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         fold: int | None = None,
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, including its fold."""
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         x, label, weight, time, _ = self._checked(score, y, w, t)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
@@ -304,8 +302,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
         `fold` is one for all, or an array of n. See `Calibrator.predict_learn_many`.
         """
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         found = in_turn(self.predict_one, self._learn_in_fold, self._rows_in_folds(scores, y, w, t, fold))
         return like(scores, np.array(found, dtype=np.float64))
 

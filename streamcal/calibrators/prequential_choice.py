@@ -143,8 +143,7 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         self.scale.coordinate(check_score(score))
         return self._mixture.of(self._forecasts(score, self._asked_time(t)))
 
