@@ -347,6 +347,59 @@ def test_a_score_among_the_features_is_calibrated_by_segment():
     assert model.calibrator.state_dict() == by_hand.state_dict()
 
 
+@pytest.mark.parametrize("id", [None, "user"])
+def test_late_labels_of_cross_fitted_clones_are_those_of_what_was_issued(id):
+    """As by clones and a calibrator, taught by hand; labels in another order, some of which never come."""
+    model = CrossCalibratedClassifier(BASES["pipeline"](), CrossVennAbers(folds=3), id=id)
+    clones, by_hand = [BASES["pipeline"]() for _ in range(3)], CrossVennAbers(folds=3)
+    waiting, learned = [], 0
+    for k, (x, y) in enumerate(ROWS[:300]):
+        x = {**x, "user": f"u{k % 20}"} if id else x
+        seen = {name: value for name, value in x.items() if name != "user"}
+        scores = [clone.predict_proba_one(seen)[True] for clone in clones]
+        issued = model.issue(x)
+        assert issued.p == model.predict_proba_one(x)[True] == by_hand.predict_one(scores)
+        waiting.append((x, seen, y, scores, issued))
+        if k > 20:
+            x, seen, y, scores, issued = waiting.pop(k % 5)
+            y = None if k % 7 == 0 else y
+            model.settle(pickle.loads(pickle.dumps(issued)), y, w=2.0)
+            if y is not None:
+                fold = model._fold_of(x) if id else learned % 3
+                by_hand.learn_one(scores[fold], y, 2.0, fold=fold)
+                for clone in clones[:fold] + clones[fold + 1 :]:
+                    clone.learn_one(seen, y, w=2.0)
+                learned += 1
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+    assert [one.predict_proba_one(seen) for one in model.classifiers] == [one.predict_proba_one(seen) for one in clones]
+
+
+def test_cross_fitted_clones_without_scores_settle_and_an_x_without_a_group_is_not_issued():
+    model = CrossCalibratedClassifier(Fixed({}), CrossVennAbers(folds=3), id="user")
+    issued = model.issue({"user": "a"})
+    assert issued.p == 0.5
+    model.settle(issued, True)
+    assert model.calibrator.n == 0.0
+    with pytest.raises(InputError, match="no feature 'user'"):
+        model.issue({"usr": "a"})
+
+
+@pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
+def test_late_labels_of_a_score_among_the_features_are_those_of_what_was_issued(make):
+    model, by_hand, waiting = ScoreCalibrator(make(), on="pctr"), make(), []
+    for k, (features, y) in enumerate(ROWS[:200]):
+        x = {**features, "pctr": 0.2 + k % 5 / 10}
+        keys = {"keys": x} if by_hand.fields else {}
+        issued = model.issue(x)
+        waiting.append((issued, by_hand.issue(x["pctr"], **keys)))
+        assert issued.p == waiting[-1][1].p
+        if k > 20:
+            issued, own = waiting.pop(k % 5)
+            for wrapped, one in ((model, pickle.loads(pickle.dumps(issued))), (by_hand, own)):
+                wrapped.settle(one, None if k % 7 == 0 else y)
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+
+
 @pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
 def test_a_weighted_label_of_now_is_that_of_the_calibrator_alone(make):
     model, by_hand = CalibratedClassifier(Fixed({True: 0.3}), make()), make()
