@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from streamcal.calibrators.guarded import LONGEST_DELAY, GuardedJumper, guarded_state, new_guard
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
+from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
@@ -132,6 +133,11 @@ class Protected(SequentialCalibrator):
         if keys is not None or self._late is None:
             return super().predict_one(score, t, keys)
         return self._predict(self.scale.coordinate(check_score(score)))
+
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
+        if self._late is None:
+            return super()._predict_to_learn(score, keys, t)
+        return sigmoid(self._late.at(self.scale.coordinate(check_score(score))))
 
     def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         if self._late is None:

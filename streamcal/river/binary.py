@@ -328,10 +328,7 @@ class CrossCalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Clas
         """Return the fold of an observation that is learned."""
         if self.id is None:
             return self._learned % len(self.classifiers)
-        if self.id not in x:
-            known = f"{did_you_mean(self.id, x)}; it has {', '.join(map(repr, x))}"
-            raise InputError(f"x has no feature {self.id!r} to read the fold from{known}")
-        digest = hashlib.blake2b(str(x[self.id]).encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(str(feature_of(x, self.id, "fold")).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % len(self.classifiers)
 
     def _features(self, x: dict[Any, Any]) -> dict[Any, Any]:
@@ -404,7 +401,12 @@ class ScoreCalibrator(Issues, base.Classifier):
         return f"{type(self).__name__}({self.calibrator}, on={self.on!r})"
 
     def _score(self, x: dict[Any, Any]) -> float:
-        if self.on not in x:
-            known = f"{did_you_mean(self.on, x)}; it has {', '.join(map(repr, x))}"
-            raise InputError(f"x has no feature {self.on!r} to read the score from{known}")
-        return x[self.on]
+        return feature_of(x, self.on, "score")
+
+
+def feature_of(x: dict[Any, Any], name: str, purpose: str) -> Any:
+    """Return a feature, which is read for this purpose; `InputError` where there is none of the name."""
+    if name not in x:
+        known = f"{did_you_mean(name, x)}; it has {', '.join(map(repr, x))}"
+        raise InputError(f"x has no feature {name!r} to read the {purpose} from{known}")
+    return x[name]
