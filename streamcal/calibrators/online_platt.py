@@ -57,9 +57,9 @@ class OnlinePlatt(SequentialCalibrator):
     `predict_learn_many`; half of that with a `discount`. The kernel's object takes 0.6 kB. log s and log(1 − s) are
     clamped at log-odds ±16 (`Logit`).
 
-    **Weights.** A weight counts relative to the running mean of all weights, so that a factor common to all changes
-    nothing. A heavy observation is learned in several steps, each at its own prediction, which do not overshoot
-    (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011).
+    **Weights.** A weight counts relative to the running mean of all weights, so that multiplying all weights by one
+    number changes nothing. A heavy observation is learned in several steps, each at its own prediction, which do not
+    overshoot (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011).
 
     **Late labels.** With `issue` and `settle`, and in a `LabelJoin`, a label judges what each line predicted when the
     prediction was issued, at the learning rate 1/√(1 + d), d being the information learned since. In a loop of

@@ -71,10 +71,10 @@ class Protected(SequentialCalibrator):
     Notes
     -----
     O(9·rates) per observation: 0.6 µs to learn and predict with three rates. An observation counts as r equal outcomes
-    at once, with one jump after them, r being its weight relative to the running mean of all weights: a factor common
-    to all changes nothing. The authors' code jumps before the first outcome too, which changes the first predictions by
-    less than the largest rate; here the prediction of an empty calibrator is the score. It also weights by Brier loss;
-    log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
+    at once, with one jump after them, r being its weight relative to the running mean of all weights: multiplying all
+    by one number changes nothing. The authors' code jumps before the first outcome too, which changes the first
+    predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
+    by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
 
     *Late labels*: a guard, `kernels.mixture.guard.Guard`, takes the place of `passive`. The guard keeps enough
     weight on the score for the promise to apply with labels in any order, and with labels that never come. A label

@@ -104,8 +104,9 @@ class LabelJoin(Holding, Joining):
     calibrator : str, Calibrator, Segmented, Multicalibrated or Shadow
         The method, or its name such as "auto". Of a `Shadow` the champion's probability is issued, and all learn, each
         judged by what it said then. Promotions, rollbacks and challengers that come and go are events of the journal
-        too. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
-        journal is resumed from. Give it to one join alone: the journal of another would not have what this one learns.
+        too. The join teaches this object itself, as `join.calibrator`; it takes a new one where the version of the
+        model changes or a journal is resumed. Give each join its own calibrator: a journal has the labels of its join
+        alone.
     horizon : float, timedelta or str
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float, timedelta or str, optional

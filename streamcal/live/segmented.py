@@ -119,12 +119,13 @@ class Segmented(Keyed):
     The second order reads a score as its scale does before anything is learned. A Venn-Abers interval of the calibrator
     is not valid for the corrected probability, and is not returned.
 
-    In the corrections a weight counts relative to the running mean of all weights: a factor common to all changes
-    nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to their prior, as
-    independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means.
-    The result is exact, up to τ², for the last observation of a level; for others the error is of second order in the
-    distance of the means, and memories lose what they may have forgotten. `unlearn_one` is for rare corrections of
-    labels: errors of retractions add up, so a window must not be built on it. The weights of members are not unlearned.
+    In the corrections a weight counts relative to the running mean of all weights: multiplying all weights by one
+    number changes nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to
+    their prior, as independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the
+    present means. The result is exact, up to τ², for the last observation of a level; for others the error is of second
+    order in the distance of the means, and memories lose what they may have forgotten. `unlearn_one` is for rare
+    corrections of labels: errors of retractions add up, so a window must not be built on it. The weights of members are
+    not unlearned.
 
     With labels that are d observations late, the weights of members and orders learn at the rate 1/D. D is the Allan
     variance of the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums
