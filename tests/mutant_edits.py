@@ -361,9 +361,9 @@ MUTANTS = [
     Mutant(
         "calibeating-learns-first",
         "kernels/mixture/hedging.py",
-        "row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)\n        self.newton.step(x, y, w)",
-        "self.newton.step(x, y, w)\n        row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)",
-        "a label is filed under the forecast made after it, where input is not plain",
+        "self.bins._learn(bin_of(p, self.bins._size), y, self.newton.relative)",
+        "self.bins._learn(bin_of(self.newton._forecast(z[0], z), self.bins._size), y, self.newton.relative)",
+        "a label is filed under the forecast made after it",
         "test_oracles_sequential test_golden test_laws",
     ),
     Mutant(

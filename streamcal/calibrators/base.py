@@ -168,11 +168,11 @@ class Calibrator(Learner):
         [0.5, 1.0, 0.5]
         """
         self._refuse(keys)
-        found = self._streamed(scores, y, w, t)
-        if found is None:
+        probabilities = self._streamed(scores, y, w, t)
+        if probabilities is None:
             rows = self._rows(scores, y, w, t)
-            found = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
-        return like(scores, found)
+            probabilities = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
+        return like(scores, probabilities)
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
         """Return the result of `predict_learn_many` by a compiled loop; without one, return None and learn nothing."""
@@ -304,14 +304,14 @@ class Calibrator(Learner):
         """
         return None
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        """Learn a checked observation whose prediction was issued earlier; `said` is what `_issue` returned then.
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        """Learn a checked observation whose prediction was issued earlier; `record` is what `_issue` returned then.
 
         Raise `InputError` if `_issue` cannot have returned it; nothing changes then.
         """
         self._learn(x, y, w, t)
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
+    def _require_issued(self, record: Sequence[float] | None) -> None:
         """Raise `InputError` if `_learn_issued` does not accept the issued numbers; nothing changes."""
 
     # -- keys ----------------------------------------------------------------------------------------------------

@@ -121,18 +121,18 @@ class OnlinePlatt(SequentialCalibrator):
     def _issue(self, x: float, t: float) -> list[float] | None:
         return None if self._ladder is None else self._ladder.issue(x)
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        if self._ladder is None or said is None:
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        if self._ladder is None or record is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._ladder.learn_issued(x, y, w, _record(said))
+            self._ladder.learn_issued(x, y, w, _record(record))
 
     def _column_steps(self) -> Any:
         return self._kernel
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
-        if self._ladder is not None and said is not None:
-            _record(said)
+    def _require_issued(self, record: Sequence[float] | None) -> None:
+        if self._ladder is not None and record is not None:
+            _record(record)
 
     def _kernel_state(self) -> Reader:
         return newton_state(2, INITIAL_CURVATURE) if self._ladder is None else ladder_state

@@ -179,16 +179,16 @@ class Protected(SequentialCalibrator):
     def _issue(self, x: float, t: float) -> list[float] | None:
         return None if self._late is None else self._late.issue(x)
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        if self._late is None or said is None:
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        if self._late is None or record is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._late.require(said)
-            self._late.learn(x, y, w, list(said))
+            self._late.require(record)
+            self._late.learn(x, y, w, list(record))
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
-        if self._late is not None and said is not None:
-            self._late.require(said)
+    def _require_issued(self, record: Sequence[float] | None) -> None:
+        if self._late is not None and record is not None:
+            self._late.require(record)
 
     def _fields(self) -> dict[str, Field]:
         late = {} if self._late is None else {"late": part(self._late, guarded_state(math.log(1.0 / self.passive)))}

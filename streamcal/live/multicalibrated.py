@@ -422,7 +422,7 @@ class Multicalibrated(Keyed):
             bets = np.array(said, dtype=np.float64)
             end = self._accounts.record_end(levels, bets)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"said={str(said)[:60]} is not what `issue` keeps for these keys") from None
+            raise InputError(f"record={str(said)[:60]} is not what `issue` keeps for these keys") from None
         return bets[:end], bets[end:].tolist()
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------

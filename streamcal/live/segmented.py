@@ -416,7 +416,7 @@ class Segmented(Keyed):
         except (TypeError, ValueError, OverflowError):
             parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
-            raise InputError(f"said={said!r} is not what `issue` keeps for these keys: {needed} numbers or more")
+            raise InputError(f"record={said!r} is not what `issue` keeps for these keys: {needed} numbers or more")
         ends = [2 + end for end in accumulate(sizes)]
         of_places = [parts[end - size : end] if size else None for end, size in zip(ends, sizes, strict=True)]
         return parts[:2], of_places, parts[needed:]

@@ -47,15 +47,15 @@ def score_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> float 
 def probabilities_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
     """Return the probabilities of a base by label; `InputError` for a base without them (`VotingClassifier`)."""
     try:
-        found: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
+        scores: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
     except NotImplementedError:
         raise InputError(f"{classifier!r} has no predict_proba_one; give a base that predicts probabilities") from None
-    if found.__class__ is dict:  # fast path, without a call
-        return found
-    if found is None or isinstance(found, Mapping):
-        return found or {}
+    if scores.__class__ is dict:  # fast path, without a call
+        return scores
+    if scores is None or isinstance(scores, Mapping):
+        return scores or {}
     raise InputError(
-        f"predict_proba_one of {type(classifier).__name__} gives {found!r}; it has to give {{label: probability}}"
+        f"predict_proba_one of {type(classifier).__name__} gives {scores!r}; it has to give {{label: probability}}"
     )
 
 

@@ -306,8 +306,8 @@ class CrossCalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Clas
     def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float]:
         """Return P(True) of every clone, NaN of one without probabilities."""
         features = self._features(x)
-        found = [score_of(classifier, features, **kwargs) for classifier in self.classifiers]
-        return [math.nan if score is None else score for score in found]
+        scores = [score_of(classifier, features, **kwargs) for classifier in self.classifiers]
+        return [math.nan if score is None else score for score in scores]
 
     def _merged(self, scores: list[float], t: Time | None) -> float:
         return NO_SCORE if any(map(math.isnan, scores)) else self.calibrator.predict_one(scores, t)
