@@ -567,7 +567,7 @@ class Multicalibrated(Keyed):
         if wanted in self._pair_names:
             return [1 + len(self.by) + self._pair_names.index(wanted)]
         known = [*self.by, *self._pair_names]
-        nearest = did_you_mean(field, [one for one in known if isinstance(one, str)])
+        nearest = did_you_mean(field, known)
         raise InputError(f"field {field!r} has no groups{nearest}; fields are {', '.join(map(repr, known))}")
 
     # -- merging and saving ----------------------------------------------------------------------------------------
