@@ -838,8 +838,8 @@ MUTANTS = [
     Mutant(
         "challenger-learns-what-has-no-weight",
         "live/shadow.py",
-        "difference.update_many(labels, said[name], served, weights)",
-        "difference.update_many(labels, said[name], served)",
+        "difference.update_many(labels, predictions[name], served, weights)",
+        "difference.update_many(labels, predictions[name], served)",
         "in bulk, rows of weight 0 are compared",
         "test_shadow",
     ),
