@@ -406,6 +406,14 @@ MUTANTS = [
         "the later a label is, the larger is its step",
         "test_oracles_auto",
     ),
+    Mutant(
+        "auto-one-group",
+        "kernels/mixture/combination.py",
+        "LateWeights(np.array(prior, dtype=np.float64), self.size)",
+        "LateWeights(np.array(prior, dtype=np.float64))",
+        "what a stack wins blurs which expert is best",
+        "test_oracles_auto",
+    ),
     # -- other rooms -----------------------------------------------------------------------------------------------
     Mutant(
         "fusion-names-unsorted",
