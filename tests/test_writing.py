@@ -378,9 +378,10 @@ def test_a_format_changed_by_column_is_as_by_row(tmp_path, ending, rows, source)
         with RecordWriter(tmp_path / "in.tsv", batch.names) as writer:
             writer.write(batch.rows)
         with RecordReader(tmp_path / "in.tsv") as reader:
+            empty = pa.schema([(name, pa.binary()) for name in batch.names]).empty_table()
             found = [
                 *reader,
-                CsvBatch(batch.names, np.empty(0, np.int64), memoryview(b""), np.empty((0, 2), np.int64), "\t", {}),
+                CsvBatch(batch.names, np.empty(0, np.int64), pa.RecordBatch.from_pylist([], empty.schema)),
             ]
         batch = found[0]
     added = np.linspace(0.0, 1.0, 2 * rows).reshape(rows, 2)

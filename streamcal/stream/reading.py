@@ -12,17 +12,15 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.text.text_records import find_records
 from streamcal.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
+from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch, json_object, json_table
 from streamcal.stream.compression import COMPRESSIONS, MAGIC, opened_to_read, recognised
 from streamcal.stream.formats import ADDRESS, DELIMITERS, STANDARD_STREAM, FileKind
 from streamcal.stream.records import RecordError, shown
@@ -212,7 +210,7 @@ class RecordReader:
         """Return whether one of the first lines of JSON, of those read so far, has this key: later ones may lack it."""
         for line in bytes(self._text[self._at :]).split(b"\n", MOST_LOOKED_AT)[:MOST_LOOKED_AT]:
             with contextlib.suppress(RecordError):
-                if column in json_object(str(line, "utf-8", "surrogateescape")):
+                if column in json_object(line):
                     return True
         return False
 
@@ -377,77 +375,95 @@ class RecordReader:
             parts = [] if self.open_ended else [rest, b"\n"]
         self._text, self._at = b"".join(parts), 0
 
-    def _texts(
-        self, delimiter: int, wanted: Sequence[int], longest: int, most: int | None = None
-    ) -> Iterator[tuple[memoryview, NDArray[np.int64]]]:
-        """Yield texts, and the spans of the records in each as `find_records` fills them in.
+    def _line(self) -> re.Match[bytes] | None:
+        """Find the next line of the text that is not blank; the match ends after it. None at the end."""
+        while (line := LINE.match(self._text, self._at)) is None:
+            if self._ended:
+                return None
+            self._read_more()
+        return line
 
-        A record that the end of the file leaves open is marked as one that cannot be read.
+    def _in_batches(self, batch: Batch, errors: dict[int, RecordError], end: int) -> Iterator[Batch]:
+        """Yield the records of a batch in parts; `errors` are those of rows up to `end` that cannot be read.
+
+        An error that is not handled comes after the rows before it.
         """
-        places, room = np.array(wanted, dtype=np.int64), most or self._batch_rows
-        while True:
-            text = memoryview(self._text)[self._at :]
-            spans = np.empty((room, 3 + 2 * len(wanted)), dtype=np.int64)
-            count, end = find_records(text, delimiter, places, longest, spans)
-            if not count and self._ended:
-                self.open_ended |= end < len(text) and self._growing and bool(self.names)
-                if end == len(text) or self.open_ended:
-                    return
-                spans[0, :3] = end, len(text) - 1, -1
-                count, end = 1, len(text)
-            self._at += end
-            if count:
-                yield text, spans[:count]
-            else:
-                self._read_more()
-
-    def _go_back(self, text: memoryview, begin: int) -> None:
-        """Read on from this place of the text that `_texts` gave last."""
-        self._at = len(self._text) - len(text) + begin
+        while self._row < end:
+            last = min(self._row + self._batch_rows, end)
+            for number in [one for one in errors if one <= last]:
+                if self._on_bad_row is None:
+                    self._row = number - 1
+                    yield batch.take(slice(int(np.searchsorted(batch.numbers, number))))
+                self._bad_row(errors.pop(number), number)
+            self._row, count = last, int(np.searchsorted(batch.numbers, last, side="right"))
+            yield batch.take(slice(count))  # of bad rows alone, too: whoever reads counts them now
+            batch = batch.take(slice(count, None))
 
     def _numbered(self, count: int) -> NDArray[np.int64]:
         self._row += count
         return np.arange(self._row - count + 1, self._row + 1)
 
-    def _readable(self, batch: Batch, errors: dict[int, RecordError]) -> Iterator[Batch]:
-        """Yield the batch without the records that cannot be read; an unhandled error ends it."""
-        for i, error in errors.items():
-            if self._on_bad_row is None:
-                self._row = int(batch.numbers[i]) - 1  # the rows after it are not read
-                if i:
-                    yield batch.take(slice(i))
-            self._bad_row(error, int(batch.numbers[i]))
-        yield batch.take(np.delete(np.arange(len(batch)), list(errors))) if errors else batch
-
     def _start_csv(self) -> Iterator[Batch]:
         self._open_text()
-        text, spans = next(self._texts(-1, (), LONGEST_RECORD, 1), (memoryview(b""), np.zeros((1, 3), np.int64)))
-        line = _decoded(text, spans[0])
-        if said := SEPARATOR_LINE.fullmatch(line):
-            self.delimiter = self.delimiter or said[1]
-        else:
-            self.delimiter = self.delimiter or _delimiter_of(line)
-            self._go_back(text, 0)
-        found = next(self._texts(ord(self.delimiter), (), LONGEST_RECORD, 1), None)
-        if found is None:
+        line = self._line()
+        header = "" if line is None else _decoded(line[1])
+        if line is not None and (found := SEPARATOR_LINE.fullmatch(header)):
+            self.delimiter = self.delimiter or found[1]
+            self._at, line = line.end(), None
+        self.delimiter = self.delimiter or _delimiter_of(header)
+        self._grammar = Grammar(self.delimiter)
+        while (record := self._grammar.record(self._text, self._at)) is None and not self._ended:
+            self._read_more()
+        begin, end = record or (self._at, len(self._text))
+        header = _decoded(self._text[begin:end]).strip("\r\n")
+        if not header:
             raise RecordError("the file is empty", "a header row and data rows", file=self.path)
-        text, spans = found
         try:
-            self.names = tuple(self._fields(_decoded(text, spans[0])))
+            self.names = tuple(self._fields(header))
         except csv.Error as error:
             raise RecordError(f"the header is not valid CSV ({error})", file=self.path) from None
-        return self._csv_batches(self.delimiter)
+        self._at = end
+        return self._csv_batches(self._grammar)
 
-    def _csv_batches(self, delimiter: str) -> Iterator[Batch]:
-        wanted = sorted(map(self.names.index, self._used))
-        slots = {self.names[place]: slot for slot, place in enumerate(wanted)}
-        for text, spans in self._texts(ord(delimiter), wanted, LONGEST_FIELD):
-            batch = CsvBatch(self.names, self._numbered(len(spans)), text, spans, delimiter, slots)
-            bad = np.flatnonzero(spans[:, 2] != len(self.names)).tolist()
-            yield from self._readable(batch, {i: self._csv_error(batch.record(i)) for i in bad})
+    def _csv_batches(self, grammar: Grammar) -> Iterator[Batch]:
+        while True:
+            end = grammar.whole(self._text, self._at)
+            if end > self._at:
+                yield from self._csv_rows(self._text[self._at : end], grammar)
+                self._at = end
+            if (record := grammar.flawed(self._text, self._at, LONGEST_FIELD)) is None:
+                if not self._ended:
+                    self._read_more()
+                    continue
+                if self._at == len(self._text) or self._growing:
+                    self.open_ended |= self._at < len(self._text)
+                    return
+                record = self._at, len(self._text)
+            text, self._at = self._text[slice(*record)], record[1]
+            none = CsvBatch(self.names, np.empty(0, np.int64), arrow.read_csv(b"", self.names, grammar.delimiter))
+            yield from self._in_batches(none, {self._row + 1: self._csv_error(text)}, self._row + 1)
 
-    def _csv_error(self, record: str) -> RecordError:
+    def _csv_rows(self, text: bytes, grammar: Grammar) -> Iterator[Batch]:
+        """Yield the rows of whole records, each with the right quotes."""
+        errors: dict[int, RecordError] = {}
+        try:
+            table = arrow.read_csv(text, self.names, grammar.delimiter)
+            numbers = np.arange(self._row + 1, self._row + 1 + len(table))
+            end = self._row + len(table)
+        except pyarrow.ArrowInvalid:  # a record has another number of fields
+            good: dict[int, bytes] = {}
+            for number, record in enumerate(grammar.records(text), self._row + 1):
+                if len(self._fields(_decoded(record).rstrip("\r\n"))) == len(self.names):
+                    good[number] = record
+                else:
+                    errors[number] = self._csv_error(record)
+            table = arrow.read_csv(b"".join(good.values()), self.names, grammar.delimiter)
+            numbers, end = np.fromiter(good, dtype=np.int64), self._row + len(good) + len(errors)
+        yield from self._in_batches(CsvBatch(self.names, numbers, table), errors, end)
+
+    def _csv_error(self, text: bytes) -> RecordError:
         """Return why a record of CSV cannot be used."""
+        record = _decoded(text).rstrip("\r\n")
         try:
             number = len(self._fields(record))
         except csv.Error as error:
@@ -458,8 +474,6 @@ class RecordReader:
                 allowed += (
                     "; numbers with a decimal comma are in quotes, or with another --delimiter between the fields"
                 )
-            if number == len(self.names):
-                reason, allowed = f"the row has a field of more than {LONGEST_FIELD:,} bytes", "shorter fields"
         return RecordError(reason, allowed, record=record)
 
     def _fields(self, record: str) -> list[str]:
@@ -467,47 +481,42 @@ class RecordReader:
 
     def _start_jsonl(self) -> Iterator[Batch]:
         self._open_text()
-        for text, spans in self._texts(-1, (), LONGEST_RECORD, 1):
-            record = _decoded(text, spans[0]).strip()
+        while (line := self._line()) is not None:
+            record = line[1].strip()
             if record:
                 try:
                     self.names = tuple(json_object(record))
-                    self._go_back(text, 0)
                     return self._json_batches()
                 except RecordError as error:
                     self._row += 1
                     self._bad_row(error, self._row)
+            self._at = line.end()
         reason = "no row of the file can be read" if self._row else "the file is empty"
         raise RecordError(reason, "a JSON object per line", file=self.path)
 
     def _json_batches(self) -> Iterator[Batch]:
-        for text, spans in self._texts(-1, (), LONGEST_RECORD):
-            batch = JsonBatch(self.names, np.arange(len(spans)), text, spans)
-            read = batch.read_by_arrow(self._used) if len(batch) >= FEW and self._used else None
-            if read is not None:
-                yield replace(read, numbers=self._numbered(len(read)))
-            else:
-                yield from self._json_by_python(text, spans)
-
-    def _json_by_python(self, text: memoryview, spans: NDArray[np.int64]) -> Iterator[Batch]:
-        """Parse the lines one by one, without spaces around them; blank lines are skipped."""
-        kept: list[tuple[int, int, int]] = []
-        objects: list[Row] = []
-        errors: dict[int, RecordError] = {}
-        for begin, end, fields in spans.tolist():
-            record = bytes(text[begin:end])
-            begin, end = begin + len(record) - len(record.lstrip()), end - len(record) + len(record.rstrip())
-            if begin >= end:
+        while True:
+            end = last_line_end(self._text, self._at)
+            if end <= self._at:
+                if self._ended:
+                    return
+                self._read_more()
                 continue
-            try:
-                objects.append(json_object(str(text[begin:end], "utf-8", "surrogateescape"), self._used))
-            except RecordError as error:
-                errors[len(kept)] = error
-                objects.append({})
-            kept.append((begin, end, fields))
-        places = np.array(kept, dtype=np.int64).reshape(-1, 3)
-        batch = JsonBatch(self.names, self._numbered(len(kept)), text, places, objects=tuple(objects))
-        yield from self._readable(batch, errors)
+            records = [*filter(None, map(bytes.strip, self._text[self._at : end].splitlines()))]
+            self._at, last = end, self._row + len(records)
+            numbers, errors = np.arange(self._row + 1, last + 1), dict[int, RecordError]()
+            table = json_table(records, self._used)
+            if table is None:
+                for number, record in zip(numbers.tolist(), records, strict=True):
+                    try:
+                        json_object(record, self._used)
+                    except RecordError as error:
+                        errors[number] = error
+                bad = np.fromiter(errors, dtype=np.int64)
+                numbers = np.setdiff1d(numbers, bad, assume_unique=True)
+                records = [records[number - 1 - self._row] for number in numbers.tolist()]
+            batch = JsonBatch(self.names, numbers, tuple(records), table)
+            yield from self._in_batches(batch, errors, last)
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
@@ -583,8 +592,69 @@ def _is_text(begin: bytes) -> bool:
 SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n\x80-\U0010ffff])"?', re.IGNORECASE)
 
 
-def _decoded(text: memoryview, span: NDArray[np.int64]) -> str:
-    return str(text[span[0] : span[1]], "utf-8", "surrogateescape")
+#: A line that is not blank, and its end.
+LINE = re.compile(rb"[\r\n]*+([^\r\n]++)[\r\n]")
+
+
+class Grammar:
+    """Records of CSV in bytes, by the rules of quotes of Python's csv module with `strict=True`.
+
+    A field is quoted if a quote is its first character, two quotes inside stand for one, and after the closing one the
+    field ends. A line end outside quotes ends the record.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self.delimiter = delimiter
+        d, longest = re.escape(delimiter.encode()), b"{0,%d}+" % LONGEST_FIELD
+        quoted = b'"[^"]' + longest + b'(?:""[^"]' + longest + b')*+"'
+        plain = b'(?!")[^' + d + b"\r\n]*+"
+        field, lenient = b"(?:" + quoted + b"|" + plain + b")", b"(?:" + quoted + b"[^" + d + b"\r\n]*+|" + plain + b")"
+        record = b"(?:" + field + d + b")*+" + field + b"[\r\n]"
+        self._records = re.compile(b"(?:" + record + b")*+")
+        self._one = re.compile(b"(?:" + record + b")")
+        self._open = re.compile(b"[\r\n]*+((?:" + lenient + d + b")*+)(" + lenient + b"[\r\n])?")
+
+    def whole(self, text: bytes, at: int) -> int:
+        """Return where the whole records from this place on end."""
+        if text.find(b'"', at) < 0:
+            return max(last_line_end(text, at), at)
+        match = self._records.match(text, at)
+        return at if match is None else match.end()
+
+    def records(self, text: bytes) -> list[bytes]:
+        """Return the records of a text of whole ones, without blank lines."""
+        return [record for record in self._one.findall(text) if record.strip(b"\r\n")]
+
+    def record(self, text: bytes, at: int) -> tuple[int, int] | None:
+        """Return begin and end of the next record, whatever follows its closing quotes; None if it does not end."""
+        match = self._open.match(text, at)
+        return None if match is None or match[2] is None else (match.start(1), match.end())
+
+    def flawed(self, text: bytes, at: int, longest: int) -> tuple[int, int] | None:
+        """Return begin and end of the next record, which is not whole; None if it may end in the text that follows.
+
+        A quote that nothing closes in so many bytes ends its record at the line.
+        """
+        match = self._open.match(text, at)
+        assert match is not None
+        if match[2] is not None:
+            return match.start(1), match.end()
+        if len(text) - match.end(1) <= longest + 2 or text[match.end(1)] != ord('"'):
+            return None
+        line = LINE_END.search(text, match.end(1) + longest)
+        return None if line is None else (match.start(1), line.end())
+
+
+LINE_END = re.compile(rb"[\r\n]")
+
+
+def last_line_end(text: bytes, at: int) -> int:
+    """Return the place after the last line end from here on; 0 without one."""
+    return max(text.rfind(b"\n", at), text.rfind(b"\r", at)) + 1
+
+
+def _decoded(text: bytes) -> str:
+    return str(text, "utf-8", "surrogateescape")
 
 
 def _delimiter_of(header: str) -> str:

@@ -26,7 +26,7 @@ from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
 from streamcal.stream.compression import opened_to_write
 from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import UTF_8, RecordError
 from streamcal.stream.tables import TableWriter
 
 #: The numbers of the errors of a full disk, and of a quota that is used up.
@@ -119,15 +119,16 @@ class RecordWriter:
     def write_batch(self, batch: Batch, added: Sequence[str] = (), values: FloatArray | None = None) -> None:
         """Write the rows of a batch, with values of shape (n, m) in m added columns at the end."""
         with self._file_errors():
-            if isinstance(batch, CsvBatch) and self.kind.format == "csv" and batch.delimiter == self._delimiter:
-                quote = '"' if self._decimal == self._delimiter and added else ""
-                before = [f"{quote if j else ''}{self._delimiter}{quote}".encode() for j in range(len(added))]
-                self._opened().write(batch.joined(before, values, f"{quote}\n".encode(), decimal=self._decimal))
+            alike = self.names == (*batch.names, *added)
+            if isinstance(batch, CsvBatch) and self.kind.format == "csv" and alike:
+                new = [arrow.as_text(_column(values, j)) for j in range(len(added))]
+                if self._decimal != ".":
+                    new = [arrow.with_points(column, ".", self._decimal) for column in new]
+                self._opened().write(arrow.csv_text([*batch.table.columns, *new], self._delimiter.encode()))
             elif isinstance(batch, JsonBatch) and self.kind.format == "jsonl":
-                before = [f", {json.dumps(name)}: ".encode() for name in added]
-                self._opened().write(batch.joined(before, values, b"}\n", dropped=1))
-            elif isinstance(batch, TableBatch) and self._tables is not None:
-                table = batch.table
+                self._opened().write(batch.with_values(added, _rows_of(values, len(batch))))
+            elif isinstance(batch, TableBatch) and self._tables is not None and alike:
+                table = self._with_texts(batch).table if isinstance(batch, CsvBatch) else batch.table
                 for j, name in enumerate(added):
                     table = table.append_column(name, arrow.floats(_column(values, j)))
                 self._tables.write(table)
@@ -302,12 +303,13 @@ class RecordWriter:
         """Return a batch whose bytes are texts; `RecordError` if they are no UTF-8."""
         columns = batch.table.columns
         for i, name in enumerate(batch.names):
-            kind = arrow.text_type(columns[i].type)
+            kind = pyarrow.string() if isinstance(batch, CsvBatch) else arrow.text_type(columns[i].type)
             if kind != columns[i].type:
                 try:
                     columns[i] = arrow.cast(columns[i], kind)
                 except arrow.ERRORS:
                     reason, allowed = "bytes that are no text in UTF-8", "text, or an output of Parquet or Arrow"
+                    allowed = UTF_8 if isinstance(batch, CsvBatch) else allowed
                     raise RecordError(reason, allowed, file=self.path, column=name) from None
         return replace(batch, table=pyarrow.RecordBatch.from_arrays(columns, names=list(batch.names)))
 
@@ -337,6 +339,10 @@ class RecordWriter:
 def _open_uncut(path: str, flags: int) -> int:
     """Open a file without emptying it: another run may be writing it."""
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
+
+
+def _rows_of(values: FloatArray | None, rows: int) -> FloatArray:
+    return np.empty((rows, 0)) if values is None else values
 
 
 def _column(values: FloatArray | None, j: int) -> FloatArray:
