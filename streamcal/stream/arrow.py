@@ -5,6 +5,7 @@ It runs on one thread: a calibrator learns one observation after another.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from pyarrow._compute import (
     MatchSubstringOptions,
     NullOptions,
     ReplaceSubstringOptions,
+    SliceOptions,
     TrimOptions,
     call_function,
 )
@@ -85,9 +87,10 @@ def _with_quotes(column: Any, delimiter: bytes) -> Any:
     text = bytes(content(column))
     if not any(mark in text for mark in (b'"', delimiter, b"\n", b"\r")):
         return column
-    needed = re.compile(b'["\r\n' + re.escape(delimiter) + b"]").search
-    quoted = [b'"%b"' % one.replace(b'"', b'""') if needed(one) else one for one in column.to_pylist()]
-    return pyarrow.array(quoted, pyarrow.binary())
+    needed = MatchSubstringOptions(f'["\r\n{re.escape(delimiter.decode())}]')
+    doubled = call_function("replace_substring", [column], ReplaceSubstringOptions('"', '""'))
+    quoted = joined([b'"', doubled, b'"'], b"")
+    return call_function("if_else", [call_function("match_substring_regex", [column], needed), quoted, column])
 
 
 def content(column: Any) -> memoryview:
@@ -165,8 +168,16 @@ def _with_types(table: Any, change: Callable[[Any], Any]) -> Any:
     return type(table).from_arrays(columns, schema=schema) if changed else table
 
 
+def with_values(objects: Any, names: Sequence[str], values: FloatArray) -> memoryview:
+    """Return objects of JSON, a line each, with values of these names, one in each row of `values`, at their ends."""
+    parts = [call_function("binary_slice", [objects], SliceOptions(0, -1))]
+    for j, name in enumerate(names):
+        parts += [f", {json.dumps(name)}: ".encode(), as_text(values[:, j])]
+    return content(joined([*parts, b"}\n"], b""))
+
+
 def rows_of(table: Any, places: slice | NDArray[np.int64]) -> Any:
-    """Select rows of a `RecordBatch`, by a slice of step 1 without a copy."""
+    """Select rows of a column or a `RecordBatch`, by a slice of step 1 without a copy."""
     if not isinstance(places, slice):
         return table.take(places)
     start, stop, _ = places.indices(len(table))

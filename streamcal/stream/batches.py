@@ -21,7 +21,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.records import RecordError, as_read, line_count
@@ -98,17 +97,17 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class JsonBatch(Batch):
-    """Lines of JSON, an object each, and a table of the columns in use, if these have a type each."""
+    """Lines of JSON, an object each, as a binary column, and a table of the columns in use if these have a type each."""
 
-    texts: tuple[bytes, ...]
+    texts: Any
     table: Any = None
 
     @cached_property
     def rows(self) -> list[Row]:
-        return [*map(json_object, self.texts)]
+        return [*map(json_object, self.texts.to_pylist())]
 
     def row(self, i: int) -> Row:
-        return json_object(self.texts[i])
+        return json_object(self.texts[i].as_py())
 
     def column(self, name: str) -> Any:
         if self.table is None:
@@ -116,23 +115,15 @@ class JsonBatch(Batch):
         return self.table.column(name)
 
     def take(self, places: Places) -> Self:
-        texts = self.texts[places] if isinstance(places, slice) else tuple(map(self.texts.__getitem__, places))
         table = None if self.table is None else arrow.rows_of(self.table, places)
-        return replace(self, numbers=self.numbers[places], texts=texts, table=table)
+        return replace(self, numbers=self.numbers[places], texts=arrow.rows_of(self.texts, places), table=table)
 
     def mentions(self, names: Iterable[str]) -> bool:
-        text = b"".join(self.texts)
+        text = bytes(arrow.content(self.texts))
         return ESCAPED_LETTER.search(text) is not None or any(_quoted(name) in text for name in names)
 
     def digest(self, names: Sequence[str], before: int) -> int:
-        return crc32(b"".join(line + b"\n" for line in self.texts), before)
-
-    def with_values(self, names: Sequence[str], values: FloatArray) -> memoryview:
-        """Return the lines with a value of each of these names in their objects."""
-        parts = [pyarrow.array([line[:-1] for line in self.texts], pyarrow.binary())]
-        for j, name in enumerate(names):
-            parts += [f", {json.dumps(name)}: ".encode(), arrow.as_text(values[:, j])]
-        return arrow.content(arrow.joined([*parts, b"}\n"], b""))
+        return crc32(arrow.content(arrow.joined([self.texts, b"\n"], b"")), before)
 
 
 @dataclass(frozen=True)

@@ -515,7 +515,7 @@ class RecordReader:
                 bad = np.fromiter(errors, dtype=np.int64)
                 numbers = np.setdiff1d(numbers, bad, assume_unique=True)
                 records = [records[number - 1 - self._row] for number in numbers.tolist()]
-            batch = JsonBatch(self.names, numbers, tuple(records), table)
+            batch = JsonBatch(self.names, numbers, pyarrow.array(records, pyarrow.binary()), table)
             yield from self._in_batches(batch, errors, last)
 
     # -- tables --------------------------------------------------------------------------------------------------------

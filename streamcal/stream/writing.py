@@ -126,7 +126,7 @@ class RecordWriter:
                     new = [arrow.with_points(column, ".", self._decimal) for column in new]
                 self._opened().write(arrow.csv_text([*batch.table.columns, *new], self._delimiter.encode()))
             elif isinstance(batch, JsonBatch) and self.kind.format == "jsonl":
-                self._opened().write(batch.with_values(added, _rows_of(values, len(batch))))
+                self._opened().write(arrow.with_values(batch.texts, added, np.empty(0) if values is None else values))
             elif isinstance(batch, TableBatch) and self._tables is not None and alike:
                 table = self._with_texts(batch).table if isinstance(batch, CsvBatch) else batch.table
                 for j, name in enumerate(added):
@@ -339,10 +339,6 @@ class RecordWriter:
 def _open_uncut(path: str, flags: int) -> int:
     """Open a file without emptying it: another run may be writing it."""
     return os.open(path, flags & ~os.O_TRUNC, 0o666)
-
-
-def _rows_of(values: FloatArray | None, rows: int) -> FloatArray:
-    return np.empty((rows, 0)) if values is None else values
 
 
 def _column(values: FloatArray | None, j: int) -> FloatArray:
