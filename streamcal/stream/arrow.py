@@ -54,7 +54,7 @@ def read_csv(text: bytes, names: Sequence[str], delimiter: str) -> Any:
 
     types = dict.fromkeys(names, pyarrow.binary())
     if not text.strip(b"\r\n"):
-        return pyarrow.RecordBatch.from_pylist([], pyarrow.schema(types.items()))
+        return pyarrow.RecordBatch.from_arrays([texts([])] * len(names), names=list(names))
     table = csv.read_csv(
         pyarrow.BufferReader(text),
         csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
@@ -78,8 +78,27 @@ def csv_text(columns: Sequence[Any], delimiter: bytes) -> Any:
 
 def joined(parts: Sequence[Any], between: bytes) -> Any:
     """Join binary columns, or texts that are the same in every row, as one column."""
-    values = [pyarrow.scalar(one) if isinstance(one, bytes) else one for one in (*parts, between)]
+    values = [texts([one])[0] if isinstance(one, bytes) else one for one in (*parts, between)]
     return call_function("binary_join_element_wise", values)
+
+
+def column_of(values: list[Any]) -> Any:
+    """Make a column of values of JSON; one of `ERRORS` if they have no common type."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return texts([*map(str.encode, values)]).view(pyarrow.string())
+    if kinds == {int} or kinds == {bool}:
+        numbers = pyarrow.py_buffer(np.array(values, dtype=np.int64))
+        column = pyarrow.Array.from_buffers(pyarrow.int64(), len(values), [None, numbers])
+        return column if kinds == {int} else cast(column, pyarrow.bool_())
+    return floats(np.array(values, dtype=np.float64)) if kinds <= {int, float} else pyarrow.array(values)
+
+
+def texts(values: Sequence[bytes]) -> Any:
+    """Make a binary column; `pyarrow.array` and `pyarrow.scalar` would import pandas, if it is installed."""
+    places = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    buffers = [None, pyarrow.py_buffer(places), pyarrow.py_buffer(b"".join(values))]
+    return pyarrow.Array.from_buffers(pyarrow.binary(), len(values), buffers)
 
 
 def _with_quotes(column: Any, delimiter: bytes) -> Any:

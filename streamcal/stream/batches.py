@@ -97,7 +97,7 @@ class Batch(ABC):
 
 @dataclass(frozen=True)
 class JsonBatch(Batch):
-    """Lines of JSON, an object each, as a binary column, and a table of the columns in use if these have a type each."""
+    """Lines of JSON as a binary column, and a table of the columns in use if the values of each have one type."""
 
     texts: Any
     table: Any = None
@@ -203,7 +203,7 @@ def json_table(records: Sequence[bytes], names: tuple[str, ...]) -> Any:
                 values = [None if value is msgspec.UNSET else value for value in values]
             if text.count(_quoted(name)) > len(values) - missing and any(_is_twice(name, one) for one in records):
                 return None
-            columns.append(pyarrow.array(values))
+            columns.append(arrow.column_of(values))
         return pyarrow.RecordBatch.from_arrays(columns, names=list(names))
     except (msgspec.MsgspecError, RecursionError, *arrow.ERRORS):
         return None

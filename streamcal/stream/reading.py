@@ -11,7 +11,8 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -21,8 +22,17 @@ from streamcal.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch, json_object, json_table
-from streamcal.stream.compression import COMPRESSIONS, MAGIC, opened_to_read, recognised
-from streamcal.stream.formats import ADDRESS, DELIMITERS, STANDARD_STREAM, FileKind
+from streamcal.stream.files import (
+    ADDRESS,
+    COMPRESSIONS,
+    DELIMITERS,
+    MAGIC,
+    STANDARD_STREAM,
+    FileKind,
+    can_be_read_twice,
+    opened_to_read,
+    recognised,
+)
 from streamcal.stream.records import RecordError, shown
 
 #: Most rows of a batch: tables have no more, and texts of short records.
@@ -431,7 +441,7 @@ class RecordReader:
             if end > self._at:
                 yield from self._csv_rows(self._text[self._at : end], grammar)
                 self._at = end
-            if (record := grammar.flawed(self._text, self._at, LONGEST_FIELD)) is None:
+            if (record := grammar.record(self._text, self._at)) is None:
                 if not self._ended:
                     self._read_more()
                     continue
@@ -452,8 +462,8 @@ class RecordReader:
             end = self._row + len(table)
         except pyarrow.ArrowInvalid:  # a record has another number of fields
             good: dict[int, bytes] = {}
-            for number, record in enumerate(grammar.records(text), self._row + 1):
-                if len(self._fields(_decoded(record).rstrip("\r\n"))) == len(self.names):
+            for number, (record, fields) in enumerate(grammar.records(text), self._row + 1):
+                if fields == len(self.names):
                     good[number] = record
                 else:
                     errors[number] = self._csv_error(record)
@@ -515,7 +525,7 @@ class RecordReader:
                 bad = np.fromiter(errors, dtype=np.int64)
                 numbers = np.setdiff1d(numbers, bad, assume_unique=True)
                 records = [records[number - 1 - self._row] for number in numbers.tolist()]
-            batch = JsonBatch(self.names, numbers, pyarrow.array(records, pyarrow.binary()), table)
+            batch = JsonBatch(self.names, numbers, arrow.texts(records), table)
             yield from self._in_batches(batch, errors, last)
 
     # -- tables --------------------------------------------------------------------------------------------------------
@@ -560,6 +570,36 @@ class RecordReader:
                 yield TableBatch(self.names, self._numbered(len(some)), some)
 
 
+def readers_of(files: Iterable[str], used: Sequence[str], **reading: Any) -> Generator[RecordReader]:
+    """Yield a reader of each file that has the columns in use, open until the next one is asked for."""
+    for file in files:
+        with RecordReader(file, **reading) as reader:
+            reader.require(*used)
+            yield reader
+
+
+def check_alike(files: Sequence[str], used: Sequence[str], *, outputs: bool, **reading: Any) -> None:
+    """Raise `RecordError`, before anything is learned, where a later file does not go with the first one.
+
+    All have to be of one format and have the columns in use; for an output, all columns in the order of the first,
+    but for lines of JSON. Pipes are not looked at.
+    """
+    if len(files) == 1 or not all(map(can_be_read_twice, files)):
+        return
+    first: RecordReader | None = None
+    for reader in readers_of(files, used, **{**reading, "on_bad_row": lambda _: None}):  # reported when they are read
+        if first is None:
+            first = reader
+        if reader.kind.format != first.kind.format:
+            reason = f"the format is {reader.kind.format}, and that of {first.path} is {first.kind.format}"
+            raise RecordError(reason, "files of one format", file=reader.path)
+        if outputs and reader.kind.format != "jsonl" and reader.names != first.names:
+            found, wanted = next(pair for pair in zip_longest(reader.names, first.names) if pair[0] != pair[1])
+            there = "no column" if found is None else repr(found)
+            reason = f"it has {there} where {first.path} has {'none' if wanted is None else repr(wanted)}"
+            raise RecordError(reason, "for an output, the same columns in the same order", file=reader.path)
+
+
 def _listed(names: Sequence[str]) -> str:
     """List the names of columns for a message, the first ones of many."""
     more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
@@ -596,6 +636,9 @@ SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n\x80-\U0010ffff])"?', re.IGNORECASE)
 LINE = re.compile(rb"[\r\n]*+([^\r\n]++)[\r\n]")
 
 
+_LINE_END = re.compile(rb"[\r\n]")
+
+
 class Grammar:
     """Records of CSV in bytes, by the rules of quotes of Python's csv module with `strict=True`.
 
@@ -605,47 +648,42 @@ class Grammar:
 
     def __init__(self, delimiter: str) -> None:
         self.delimiter = delimiter
-        d, longest = re.escape(delimiter.encode()), b"{0,%d}+" % LONGEST_FIELD
-        quoted = b'"[^"]' + longest + b'(?:""[^"]' + longest + b')*+"'
-        plain = b'(?!")[^' + d + b"\r\n]*+"
-        field, lenient = b"(?:" + quoted + b"|" + plain + b")", b"(?:" + quoted + b"[^" + d + b"\r\n]*+|" + plain + b")"
+        d, some = re.escape(delimiter.encode()), b'[^"]{0,%d}+' % LONGEST_FIELD
+        quoted, plain = b'"' + some + b'(?:""' + some + b')*+"', b"[^" + d + b"\r\n]*+"
+        field = b"(?:" + quoted + b'|(?!")' + plain + b")"
+        loose = b"(?:" + quoted + plain + b'|(?!")' + plain + b")"  # with something after the closing quote
         record = b"(?:" + field + d + b")*+" + field + b"[\r\n]"
-        self._records = re.compile(b"(?:" + record + b")*+")
-        self._one = re.compile(b"(?:" + record + b")")
-        self._open = re.compile(b"[\r\n]*+((?:" + lenient + d + b")*+)(" + lenient + b"[\r\n])?")
+        self._whole, self._record = re.compile(b"(?:" + record + b")*+"), re.compile(record)
+        self._field = re.compile(field + b"(?:" + d + b"|[\r\n])")
+        self._loose = re.compile(b"[\r\n]*+((?:" + loose + d + b")*+)(" + loose + b"[\r\n])?")
 
     def whole(self, text: bytes, at: int) -> int:
         """Return where the whole records from this place on end."""
         if text.find(b'"', at) < 0:
             return max(last_line_end(text, at), at)
-        match = self._records.match(text, at)
+        match = self._whole.match(text, at)
         return at if match is None else match.end()
 
-    def records(self, text: bytes) -> list[bytes]:
-        """Return the records of a text of whole ones, without blank lines."""
-        return [record for record in self._one.findall(text) if record.strip(b"\r\n")]
+    def records(self, text: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield each record of a text of whole ones, without blank lines, and the number of its fields."""
+        for record in self._record.findall(text):
+            if record.strip(b"\r\n"):
+                yield record, len(self._field.findall(record))
 
     def record(self, text: bytes, at: int) -> tuple[int, int] | None:
-        """Return begin and end of the next record, whatever follows its closing quotes; None if it does not end."""
-        match = self._open.match(text, at)
-        return None if match is None or match[2] is None else (match.start(1), match.end())
+        """Return begin and end of the next record, whole or not; None if it may end in the text that follows.
 
-    def flawed(self, text: bytes, at: int, longest: int) -> tuple[int, int] | None:
-        """Return begin and end of the next record, which is not whole; None if it may end in the text that follows.
-
-        A quote that nothing closes in so many bytes ends its record at the line.
+        A quote that nothing closes in `LONGEST_FIELD` bytes ends its record at the line.
         """
-        match = self._open.match(text, at)
+        match = self._loose.match(text, at)
         assert match is not None
+        begin, field = match.span(1)
         if match[2] is not None:
-            return match.start(1), match.end()
-        if len(text) - match.end(1) <= longest + 2 or text[match.end(1)] != ord('"'):
+            return begin, match.end()
+        if len(text) - field <= LONGEST_FIELD + 2 or text[field] != ord('"'):
             return None
-        line = LINE_END.search(text, match.end(1) + longest)
-        return None if line is None else (match.start(1), line.end())
-
-
-LINE_END = re.compile(rb"[\r\n]")
+        line = _LINE_END.search(text, field + LONGEST_FIELD)
+        return None if line is None else (begin, line.end())
 
 
 def last_line_end(text: bytes, at: int) -> int:

@@ -23,8 +23,7 @@ from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.atomic import lock
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
-from streamcal.stream.compression import opened_to_write
-from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
+from streamcal.stream.files import DELIMITERS, STANDARD_STREAM, FileKind, opened_to_write
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import UTF_8, RecordError
 from streamcal.stream.tables import TableWriter
