@@ -108,6 +108,46 @@ def test_fields_of_csv_leave_as_they_came(tmp_path: Path, end: bytes, repeat: in
     assert out.read_bytes() == b"\n".join(expected) + b"\n"
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
+def test_a_field_leaves_as_the_same_text_beside_bad_rows(tmp_path: Path, delimiter: str) -> None:
+    """Quotes within a field, fields of any length, and bytes that are no UTF-8."""
+    fields = ['5" pipe', "x" * (reading.LONGEST_FIELD + 1), " a, b; c|d\te ", "\udcff", "", "two\nlines"]
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    with open(source, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+        writer.writerow(["score", "click", "text"])
+        for field in fields:
+            writer.writerow(["0.5", "1", field])
+        file.write(f"0.25{delimiter}1\n0.25{delimiter}1{delimiter}\udcff{delimiter}\n")
+        file.write(f'0.75{delimiter}0{delimiter}5" pipe\n0.25{delimiter}1{delimiter}"a"b\n')
+    options = ["--method", "identity", "--out", out, "--on-error", "skip", "--rejects", tmp_path / "bad.csv"]
+    result = run(source, *options)
+    assert "7 rows (6 positive), 3 skipped" in result.output
+    csv.field_size_limit(1 << 20)
+    try:
+        with open(out, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter=delimiter, strict=True))
+    finally:
+        csv.field_size_limit(reading.LONGEST_FIELD)
+    assert [row["text"] for row in rows] == [*fields, '5" pipe']
+    assert {row["calibrated"] for row in rows} == {"0.5", "0.75"}
+    with RecordReader(tmp_path / "bad.csv") as reader:
+        rejects = [(row["row"], row["record"].split(delimiter)) for batch in reader for row in batch.rows]
+    assert rejects == [("7", ["0.25", "1"]), ("8", ["0.25", "1", "\udcff", ""]), ("10", ["0.25", "1", '"a"b'])]
+
+
+def test_a_key_that_a_line_has_twice_is_refused(tmp_path: Path) -> None:
+    """Also where another line lacks it; a value that is the name of the key is none."""
+    good = '{"score": 0.5, "click": 1, "event": "click", "x": {"score": 1}}\n' * 100
+    source = tmp_path / "in.jsonl"
+    source.write_text(good + '{"score": 1, "event": "click", "click": 0}\n')
+    assert "101 rows (100 positive)" in run(source, "--method", "identity").stdout
+    source.write_text(good + '{"score": 0.5, "click": 1, "click": 0}\n{"score": 0.5}\n')
+    assert the_line(run(source, "--method", "identity")).startswith(
+        f"{source}, row 101: the line has the key 'click' twice"
+    )
+
+
 @pytest.mark.parametrize("repeat", [1, 100])
 def test_json_lines_leave_byte_for_byte(tmp_path: Path, repeat: int) -> None:
     lines = [

@@ -1,4 +1,4 @@
-"""Batches of consecutive records, in the form in which they came: bytes of a text, or columns of Arrow.
+"""Batches of consecutive records, in columns of Arrow: those of a table, fields of CSV as bytes, or lines of JSON.
 
 The columns in use are read by column; all others are passed on unread. `rows` reads everything, record by
 record, for a batch with something wrong in it; `fields` has the same values by column, for an output of another format.

@@ -45,7 +45,7 @@ REQUEST_BYTES = 1 << 23
 TABLE_BYTES = 1 << 25
 #: Bytes that a record may have: a line of JSON, or a row of CSV.
 LONGEST_RECORD = 1 << 24
-#: Bytes that a field of CSV may have, as for Python's csv module.
+#: Bytes that may be between two quotes of CSV, and in a field for Python's csv module.
 LONGEST_FIELD = csv.field_size_limit()
 #: What may be a number with a decimal comma in a record whose fields are between commas.
 DECIMAL_COMMA = re.compile(r"(^|,)[-+]?[0-9]+,[0-9]+(,|$)")
@@ -74,8 +74,8 @@ BadRowHandler = Callable[[RecordError], None]
 class RecordReader:
     r"""The records of a file: iterate to get `Batch`es.
 
-    Records of CSV and JSON Lines stay text, exactly as in the file, except for its line ends. Blank lines are skipped
-    and not counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded
+    Fields of CSV stay text, spaces included, and lines of JSON are kept as they are. Blank lines are skipped and not
+    counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded
     as they arrive: a batch ends where reading the next row might block.
 
     Parameters
@@ -108,8 +108,8 @@ class RecordReader:
 
     Notes
     -----
-    Memory: a batch of a text, about 3 times `BLOCK_BYTES` with its spans, or three times its longest record; a batch
-    of a table, about `TABLE_BYTES`, and what Arrow needs for a row group.
+    Memory: a batch of a text, about 3 times `BLOCK_BYTES`, or three times its longest record; a batch of a table, about
+    `TABLE_BYTES`, and what Arrow needs for a row group.
 
     Examples
     --------

@@ -37,11 +37,10 @@ SURROGATES = "streamcal.surrogates"
 class RecordWriter:
     r"""Writes batches and dict rows to a file as they come; rows written before an error stay in the file.
 
-    Text is not changed. A batch of CSV or JSON Lines written in its own format keeps the bytes of its records, except
-    for line ends, which become line feeds. From CSV to another format a field is the same text, with quotes where they
-    are needed. A lone surrogate, which JSON can represent and UTF-8 cannot, is written as its JSON escape. Numbers are
-    written with all their digits. In CSV a missing key or None is an empty field, and lists and dicts are written as
-    JSON, in which NaN and infinities are null. From a table to a text, bytes are text.
+    Text is not changed. Fields of CSV have quotes where they are needed, and a batch of JSON Lines written in its own
+    format keeps its lines. A lone surrogate, which JSON can represent and UTF-8 cannot, is written as its JSON escape.
+    Numbers are written with all their digits. In CSV a missing key or None is an empty field, and lists and dicts are
+    written as JSON, in which NaN and infinities are null. From a table to a text, bytes are text.
 
     Parameters
     ----------
@@ -69,8 +68,8 @@ class RecordWriter:
 
     Notes
     -----
-    Cost: rows that keep their format are copied as bytes; rows that change it are written value by value, which takes
-    several times as long.
+    Cost: rows that keep their format are written by column; rows that change it value by value, which takes several
+    times as long.
 
     Examples
     --------
