@@ -137,14 +137,17 @@ def test_a_field_leaves_as_the_same_text_beside_bad_rows(tmp_path: Path, delimit
 
 
 def test_a_key_that_a_line_has_twice_is_refused(tmp_path: Path) -> None:
-    """Also where another line lacks it; a value that is the name of the key is none."""
+    """Also where another line has it in escapes; a value that is the name of the key is none."""
     good = '{"score": 0.5, "click": 1, "event": "click", "x": {"score": 1}}\n' * 100
     source = tmp_path / "in.jsonl"
     source.write_text(good + '{"score": 1, "event": "click", "click": 0}\n')
     assert "101 rows (100 positive)" in run(source, "--method", "identity").stdout
-    source.write_text(good + '{"score": 0.5, "click": 1, "click": 0}\n{"score": 0.5}\n')
+    twice = '{"score": 0.5, "click": 1, "click": 0}\n'
+    source.write_text(good + twice)
+    assert the_line(run(source, "--method", "identity")).startswith(f"{source}, row 101: the line has the key 'click' ")
+    source.write_text('{"score": 0.5, "click": 1}\n' + twice + '{"score": 0.5, "\\u0063lick": 1}\n')
     assert the_line(run(source, "--method", "identity")).startswith(
-        f"{source}, row 101: the line has the key 'click' twice"
+        f"{source}, row 2: the line has the key 'click' twice"
     )
 
 

@@ -28,7 +28,7 @@ from streamcal.stream.records import RecordError, as_read, line_count
 Row = dict[str, Any]
 #: Rows of a batch, as an index of its arrays.
 Places = slice | NDArray[np.int64]
-#: A letter of an added column's name may be written so in JSON.
+#: A letter of a key may be written so in JSON.
 ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 
 
@@ -195,13 +195,14 @@ def json_table(records: Sequence[bytes], names: tuple[str, ...]) -> Any:
     """Read the named columns of lines of JSON; None where a line may not be an object, or a column has no one type."""
     try:
         rows, text = [*map(_decoder(len(names), names), records)], b"".join(records)
-        columns = []
+        columns, escaped = [], ESCAPED_LETTER.search(text) is not None
         for i, name in enumerate(names):
             values = [*map(attrgetter(f"f{i}"), rows)]
             missing = values.count(msgspec.UNSET)
             if missing:
                 values = [None if value is msgspec.UNSET else value for value in values]
-            if text.count(_quoted(name)) > len(values) - missing and any(_is_twice(name, one) for one in records):
+            twice = escaped or text.count(_quoted(name)) > len(values) - missing
+            if twice and any(_is_twice(name, record) for record in records):
                 return None
             columns.append(arrow.column_of(values))
         return pyarrow.RecordBatch.from_arrays(columns, names=list(names))
