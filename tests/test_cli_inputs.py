@@ -16,7 +16,7 @@ from test_resuming import started, weight, whole
 
 import streamcal
 from streamcal.errors import InputError
-from streamcal.stream.inputs import input_files, title_of
+from streamcal.stream.files import input_files, title_of
 
 ROWS = 900
 

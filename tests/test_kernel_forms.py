@@ -60,7 +60,6 @@ ELSEWHERE = {
     "segment_chain": "test_segmented.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
-    "text_records": "test_text_records.py",
     "tokens": "test_counted_join.py",
 }
 HERE = {

@@ -205,11 +205,19 @@ def test_a_method_loads_no_library_that_it_does_not_need(name):
     assert not {module.split(".")[0] for module in loaded_by(f"from streamcal import {name}")} & HEAVY
 
 
-def test_a_run_imports_no_other_command_and_nothing_that_it_was_not_asked_for(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("in.csv", "score,label,text\n" + '0.2,0,a\n0.7,1,"b, c"\n' * 5),
+        ("in.jsonl", '{"score": 0, "label": 0}\n{"score": 0.7, "label": 1, "text": "a"}\n' * 5),
+    ],
+)
+def test_a_run_imports_no_other_command_and_nothing_that_it_was_not_asked_for(tmp_path, name, text):
     """Comparisons, reports, `serve`, late labels and segments, each with what it needs of Python's library."""
-    source = tmp_path / "in.csv"
-    source.write_text("score,label\n" + "0.2,0\n0.7,1\n" * 5, encoding="ascii")
-    command = f"['run', {str(source)!r}, '--score', 'score', '--label', 'label', '--method', 'ops']"
+    source = tmp_path / name
+    source.write_text(text, encoding="ascii")
+    command = f"['run', {str(source)!r}, '--score', 'score', '--label', 'label', '--method', 'ops', "
+    command += f"'--out', {str(tmp_path / 'out')!r} + {source.suffix!r}, '--state', {str(tmp_path / 'state.json')!r}]"
     said = tmp_path / "said.txt"
     loaded = loaded_by(
         "import contextlib\n"

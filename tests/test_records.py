@@ -21,7 +21,7 @@ from pyarrow import parquet
 from record_files import read
 
 from streamcal.errors import InputError
-from streamcal.stream.formats import FileKind
+from streamcal.stream.files import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
 from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_weight
 from streamcal.stream.times import TimeReader
