@@ -52,3 +52,9 @@ def test_the_longest_function_of_the_package_is_on_the_page(house: Any) -> None:
     most, place = max((house.parameters(one), place) for place, one in house.functions(TOOL.parents[1] / "streamcal"))
     page = (TOOL.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert f"{most} (`{place}`)" in page
+
+
+def test_a_python_that_cannot_run_the_package_is_named_with_the_reason(house: Any, tmp_path: Path) -> None:
+    (tmp_path / "__init__.py").write_text("import a_package_that_is_not_installed\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"run by .*No module named 'a_package_that_is_not_installed'; use the Python"):
+        house.walks(tmp_path)

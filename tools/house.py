@@ -71,8 +71,13 @@ def walks(package: Path) -> dict[str, list[int]]:
             cwd=folder,
             capture_output=True,
             text=True,
-            check=True,
             env={**os.environ, "PYTHONPATH": folder, "STREAMCAL_COMPILE": "0"},
+        )
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1]
+        raise SystemExit(
+            f"the package cannot be run by {sys.executable}: {reason}; use the Python of an environment in which "
+            "`pip install -e .` has been run"
         )
     found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -140,8 +145,9 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, default=ROOT, metavar="DIR", help="the checkout that is measured")
     asked = parser.parse_args()
     package = asked.tree.resolve() / "streamcal"
+    rows = table(package)
     print("| measured | figure |\n|---|---|")
-    for row in table(package):
+    for row in rows:
         print(f"| {row[0]} | {row[1]} |")
     if asked.folders:
         print("\n| folder | lines |\n|---|---:|")
