@@ -6,7 +6,6 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike
 from streamcal.errors import InputError
 from streamcal.maps import sql
 from streamcal.maps.c_source import c_source
+from streamcal.maps.js_source import js_source
 from streamcal.maps.onnx_graph import folds_model, onnx_model
 from streamcal.maps.portable import FORMAT
 from streamcal.names import parameter_names
@@ -154,14 +154,15 @@ class ScaledMap(CalibrationMap):
     def to_js(self) -> str:
         """Return the map as an ES module that exports `calibrate`, from a score to a probability; NaN for no score.
 
+        A map of K folds also takes K scores, one per fold.
+
         Examples
         --------
         >>> from streamcal import Platt
-        >>> "export const calibrate = loadMap(" in Platt().map().to_js()
+        >>> "export function calibrate(score) {" in Platt().map().to_js()
         True
         """
-        module = files("streamcal.maps").joinpath("calibration_map.mjs").read_text(encoding="utf-8")
-        return f"{module}\nexport const calibrate = loadMap({json.dumps(self.to_json())});\n"
+        return js_source(self._plain())
 
     def to_c(self, name: str = "calibrate") -> str:
         """Return the map as C source: one translation unit that needs nothing but libm.
