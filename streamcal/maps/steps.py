@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.mixture.hedging import bin_of
-from streamcal.maps.base import Pieces, ScaledMap, constant, frozen, scale_of_scores
+from streamcal.maps.base import ScaledMap, frozen, scale_of_scores
 from streamcal.maps.portable import Arrays, steps
 from streamcal.parameters.scales import Scale, first_floats
 from streamcal.parameters.types import FloatArray
@@ -90,10 +90,6 @@ class StepMap(RoundedMap):
         values = steps(Arrays, np.append(-math.inf, starts), cuts, values)
         return {"cuts": starts.tolist(), "values": values.tolist()}
 
-    def _pieces(self) -> Pieces:
-        cuts, values = self._closed_left()
-        return cuts, [constant(value) for value in values.tolist()]
-
     def _closed_left(self) -> tuple[FloatArray, FloatArray]:
         """Return cuts and values without `own`: each cut becomes a step that ends at the next float."""
         if self.own is None:
@@ -142,9 +138,6 @@ class BinnedSigmoidMap(ScaledMap):
         starts = np.unique(first_floats(reached, scale.domain, len(entered)))
         values = self.values[self._bins_of(scale.coordinates(np.append(scale.domain[0], starts)))]
         return StepMap(scale_of_scores(self.scale), starts, values)
-
-    def _pieces(self) -> Pieces:
-        return self._written()._pieces()
 
 
 def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:
