@@ -123,20 +123,10 @@ class Text(NamedTuple):
 
 #: The operations on arrays, and on numbers.
 VALUES: dict[str, Callable[..., Any]] = {
-    "Add": operator.add,
-    "Sub": operator.sub,
-    "Mul": operator.mul,
+    **{name: getattr(operator, name.lower()) for name in ("Add", "Sub", "Mul", "Pow", "Neg")},
+    **{name: getattr(Arrays, name.lower()) for name in ("Exp", "Log", "Log1p", "Abs", "Min", "Max", "Where")},
     "Div": operator.truediv,
-    "Pow": operator.pow,
-    "Neg": operator.neg,
     "Less": operator.lt,
-    "Exp": Arrays.exp,
-    "Log": Arrays.log,
-    "Log1p": Arrays.log1p,
-    "Abs": Arrays.abs,
-    "Min": Arrays.min,
-    "Max": Arrays.max,
-    "Where": Arrays.where,
     "Count": lambda x, cuts: Arrays.count(cuts, x),
     "Row": lambda i, column: Arrays.row(column, i),
     "Sigmoid": Arrays.sigmoid,
