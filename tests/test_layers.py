@@ -116,14 +116,13 @@ def test_the_list_of_rooms_is_complete():
 
 
 def test_imports_point_down_the_list():
-    """A room imports itself and rooms listed before it. Kernels import nothing of ours, so everyone may import them."""
+    """A room imports itself and rooms listed before it."""
     rank = {room: place for place, room in enumerate(ROOMS)}
     wrong = [
         f"{module} imports {imported}"
         for module, imported in ours()
         if module not in ("streamcal.app.doctor", "streamcal.serving.openapi")  # they say the version of the package
         and room_of(module) not in ("", "__main__")  # the public names, and the command line
-        and room_of(imported) != "kernels"
         and rank[room_of(module)] < rank.get(room_of(imported), len(rank))
     ]
     assert wrong == []
