@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.polynomial.cubic import values_at
@@ -76,20 +75,16 @@ class LogOddsMap(ScaledMap):
         return sigmoids(np.interp(x, self.knots, self.log_odds))
 
     def _content(self) -> dict[str, Any]:
-        own, knots, log_odds = self._split()
-        spots = spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))
-        return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
+        """Return the parameters, with the values of single coordinates stated for the scores, not for the coordinate.
 
-    def _split(self) -> tuple[NDArray[np.bool_], FloatArray, FloatArray]:
-        """Return which knots give one coordinate its own value, and the other knots with their log-odds.
-
-        The neighbours of these knots are the next floats. Another library's logarithm would miss the knot by its last
-        bit. Exports therefore state its value for the scores, not for the coordinate.
+        The neighbours of such a knot are the next floats. Another library's logarithm would miss the knot by its last
+        bit.
         """
         below = np.append(True, self.knots[:-1] == np.nextafter(self.knots[1:], -math.inf))
         above = np.append(below[1:], True)
         own = below & above if len(self.knots) > 2 else np.zeros(len(self.knots), dtype=bool)
-        return own, self.knots[~own], self.log_odds[~own]
+        spots = spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))
+        return {"knots": self.knots[~own].tolist(), "log_odds": self.log_odds[~own].tolist(), **spots}
 
 
 class CubicMap(RoundedMap):
