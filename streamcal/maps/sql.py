@@ -286,7 +286,9 @@ class Piece:
             return float(self.values[node.place][self.k])
         if node.name in CHOICES:
             first, *others = node.operands[1:] if node.name == "Where" else node.operands
-            return self.of(first if self.chosen[node.place][self.k] else others[0] if others else -first)
+            is_first = self.chosen[node.place][self.k]
+            value = self.of(first if is_first or not others else others[0])
+            return value if is_first or others else _negative(value)
         if node.name == "Series":
             return self._series(*node.operands)
         operands = [self.of(operand) for operand in node.operands]
@@ -365,6 +367,10 @@ def _quotient(a: Text | float, b: Text | float) -> Text | float:
     return a if b == 1.0 else Text(f"{_operand(a, 1)} / {_operand(b, 2)}", 1)
 
 
+def _negative(a: Text | float) -> Text | float:
+    return -a if isinstance(a, float) else Text(f"-{_operand(a)}", -1)
+
+
 def _power(a: Text | float, n: float) -> Text | float:
     """Multiply out, since not every database has powers."""
     return Text(" * ".join([_operand(a)] * int(n)), 1) if n > 0.0 else 1.0
@@ -386,7 +392,7 @@ WRITTEN: dict[str, Callable[..., Text | float]] = {
     "Mul": _product,
     "Div": _quotient,
     "Pow": _power,
-    "Neg": lambda a: Text(f"-{_operand(a)}", -1),
+    "Neg": _negative,
     "Exp": lambda a: Text(f"EXP({a.sql})"),
     "Log": lambda a: Text(f"LN({a.sql})"),
     "Log1p": lambda a: Text(f"LN(1e0 - {a.sql[1:]})" if a.binds < 0 else f"LN(1e0 + {_operand(a, 1)})"),

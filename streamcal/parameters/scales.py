@@ -170,8 +170,10 @@ class Scale(Setting):
         return np.where(first >= x, -math.inf, np.where(last < x, math.inf, found))
 
 
-def first_floats(reached: Callable[[FloatArray], NDArray[np.bool_]], ends: tuple[float, float], n: int) -> FloatArray:
+def first_floats(reached: Callable[[FloatArray], NDArray[np.bool_]], ends: tuple[Any, Any], n: int) -> FloatArray:
     """Find the smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats; at most 64 evaluations.
+
+    Both `ends` are numbers, or have shape (n,).
 
     `reached` must be monotone in s; it is assumed to be false at the first end and true at the last.
     """
