@@ -46,8 +46,6 @@ def rooms_in_order():
 
 
 ROOMS = rooms_in_order()
-#: Modules that import nothing of ours, as kernels do, so that everyone may import them.
-LEAVES = {"streamcal.maps.portable", "streamcal.maps.sql"}
 
 
 def room_of(module):
@@ -118,23 +116,21 @@ def test_the_list_of_rooms_is_complete():
 
 
 def test_imports_point_down_the_list():
-    """A room imports itself and rooms listed before it. Kernels import nothing of ours, so everyone may import them."""
+    """A room imports itself and rooms listed before it."""
     rank = {room: place for place, room in enumerate(ROOMS)}
     wrong = [
         f"{module} imports {imported}"
         for module, imported in ours()
         if module not in ("streamcal.app.doctor", "streamcal.serving.openapi")  # they say the version of the package
         and room_of(module) not in ("", "__main__")  # the public names, and the command line
-        and room_of(imported) != "kernels"
-        and imported not in LEAVES
         and rank[room_of(module)] < rank.get(room_of(imported), len(rank))
     ]
     assert wrong == []
 
 
-def test_leaves_import_nothing_of_ours():
-    """Not even one another: `portable.py` is copied alone."""
-    assert [(module, imported) for module, imported in ours() if module in LEAVES] == []
+def test_the_reader_of_maps_imports_nothing_of_ours():
+    """It is copied alone."""
+    assert [imported for module, imported in ours() if module == "streamcal.maps.portable"] == []
 
 
 def test_kernels_import_nothing_of_ours_and_solvers_only_kernels_and_solvers():

@@ -295,13 +295,15 @@ def test_logarithms_stay_finite_on_wide_scales():
         (Beta(), 2_500),
         (Protected(), 8_000),
         (HedgedOPS(), 1_000),
+        (VennAbers(), 10_000),
+        (Auto(), 30_000),
         (BernsteinLogistic(50, scale=Logit()), 40_000),
         (MonotonePolynomial(40, scale=Logit()), 40_000),
     ],
     ids=lambda value: value.name if hasattr(value, "name") else "",
 )
-def test_the_text_of_smooth_maps_is_short(cal, at_most):
-    """The sizes of `docs/maps.md`: no scheme that writes a value out twice at every degree."""
+def test_the_text_of_a_map_is_short(cal, at_most):
+    """No value is written out twice at every degree, and pieces of one text are one piece."""
     cal.learn_many(*realistic(seed=4, size=400, a=1.0, b=2.0))
     assert len(cal.map().to_sql("score")) < at_most
 
