@@ -16,6 +16,8 @@ from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
+AHEAD = cython.declare(cython.Py_ssize_t, 64)
+"""As in `pending_table`."""
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 LIMIT = cython.declare(cython.double, 16.0)
@@ -200,6 +202,7 @@ class PendingSteps:
         `when`, up to the horizon, is set at once; `when` may be empty. `keys` has the levels of each row, or is None.
         """
         i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
         place: cython.Py_ssize_t
         x: cython.double
         ahead: cython.double
@@ -207,15 +210,18 @@ class PendingSteps:
         outcomes: cython.bint = when.shape[0] > 0
         table: PendingTable = self.table
         record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        said = None if self._auto is None else bytes(self._auto.packed)
+        said: bytes = None if self._auto is None else bytes(self._auto.packed)
         for i in range(begin, scores.shape[0]):
+            k = (i - begin) % AHEAD
+            if k == 0:
+                table.look_ahead(ids, i)
             score = scores[i]
             id = ids[i]
             ahead = t[i] - self.clock
             if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
-            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or table.place_of(id) >= 0 or (aside and id in aside):
+            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or table.find_ahead(k, id) >= 0 or (aside and id in aside):
                 return i
             if ahead >= 0.0 and not self._settle(t[i]):
                 return i
@@ -241,7 +247,7 @@ class PendingSteps:
             else:
                 p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))
             levels = None if keys is None else keys[i]
-            place = table.add(id, p[i], score, t[i], self.version, levels, w[i], self.clock, self.number, said)
+            place = table.add_ahead(k, id, p[i], score, t[i], self.version, levels, w[i], self.clock, self.number, said)
             if self._auto is not None:
                 block: Block = table.block(place)
                 if block.said is None:
@@ -277,12 +283,16 @@ class PendingSteps:
         The times of issue are written to `issued`.
         """
         i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
         place: cython.Py_ssize_t
         table: PendingTable = self.table
         for i in range(begin, t.shape[0]):
+            k = (i - begin) % AHEAD
+            if k == 0:
+                table.look_ahead(ids, i)
             if not abs(t[i] - self.clock) <= self.max_jump:
                 return i
-            place = table.place_of(ids[i])
+            place = table.find_ahead(k, ids[i])
             if place < 0 or (y[i] and place < self.unlearned):
                 return i
             block: Block = table.block(place)

@@ -17,6 +17,9 @@ hashing (W. Litwin, Linear hashing, VLDB 1980), so that no call waits for a tabl
 import cython
 import numpy as np
 
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
 SHIFT = cython.declare(cython.longlong, 13)
 ROWS = cython.declare(cython.longlong, 8192)
 LOW = cython.declare(cython.longlong, 8191)
@@ -35,6 +38,8 @@ WHOLE, DIGITS, TEXT, SIXTEEN = (
     cython.declare(cython.int, 12),
 )
 """Kinds of ids: a whole number, a text that is one of up to 64 bits, another text, a UUID."""
+AHEAD = cython.declare(cython.Py_ssize_t, 64)
+"""Ids that are looked at together."""
 MOST_FIELDS = cython.declare(cython.Py_ssize_t, 64)
 """Levels of further fields are stored as one."""
 VERSION, OTHERS, FIRST_FIELD = (
@@ -133,6 +138,8 @@ class PendingTable:
         self._heads, self._low, self._split = [Heads()], 63, 0
         self.names, self.fields, self._columns = [Names(), Names()], [], {}
         self._kind, self._key = 0, 0
+        self._keys: object = np.zeros(AHEAD, dtype=np.int64) if cython.compiled else [0] * AHEAD
+        self._kinds: object = np.zeros(AHEAD, dtype=np.int32) if cython.compiled else [0] * AHEAD
 
     def __len__(self):
         return self.end - self.first
@@ -184,12 +191,52 @@ class PendingTable:
             return False
         return self._kind == WHOLE or self._kind == DIGITS or self._id(block, row) == id
 
+    def look_ahead(self, ids, begin):
+        """Look at the next `AHEAD` ids of a list, for `find_ahead` and `add_ahead`.
+
+        What is read of the index for one id is read for all of them at once, so that the processor does not wait for
+        the memory of each in turn.
+        """
+        k: cython.Py_ssize_t
+        place: cython.longlong
+        bucket: cython.ulonglong
+        size: cython.Py_ssize_t = min(len(ids) - begin, AHEAD)
+        codes: cython.uint[64]
+        for k in range(size):
+            self._look_at(ids[begin + k])
+            self._keys[k], self._kinds[k] = self._key, self._kind
+        if not cython.compiled:
+            return
+        for k in range(size):
+            bucket = self._bucket(self._keys[k])
+            heads: Heads = self._heads[bucket // HEADS]
+            codes[k] = heads.codes[bucket % HEADS]
+        for k in range(size):
+            place = self._place(codes[k], self.end)
+            if place >= 0:
+                block: Block = self.block(place)
+                self._seen ^= block.key[place & LOW] ^ block.link[place & LOW]
+
+    def find_ahead(self, k, id):
+        """Return the place of an id that is `k` after the first one looked at, −1 where there is none."""
+        self._key, self._kind = self._keys[k], self._kinds[k]
+        return self._find(id)
+
+    def add_ahead(self, k, id, p, score, t, version, keys, w, at, number, said):
+        """Do `add` with an id that is `k` after the first one looked at."""
+        self._key, self._kind = self._keys[k], self._kinds[k]
+        return self._add(id, p, score, t, version, keys, w, at, number, said)
+
     def place_of(self, id):
         """Return the place of an id, −1 where there is none."""
+        self._look_at(id)
+        return self._find(id)
+
+    def _find(self, id):
+        """Return the place of the id looked at last, −1 where there is none."""
         bucket: cython.ulonglong
         place: cython.longlong
         row: cython.Py_ssize_t
-        self._look_at(id)
         bucket = self._bucket(self._key)
         heads: Heads = self._heads[bucket // HEADS]
         place = self._place(heads.codes[bucket % HEADS], self.end)
@@ -259,10 +306,14 @@ class PendingTable:
 
         `said` are the bytes of what the method remembers of it, or None.
         """
+        self._look_at(id)
+        return self._add(id, p, score, t, version, keys, w, at, number, said)
+
+    def _add(self, id, p, score, t, version, keys, w, at, number, said):
+        """Add a prediction with the id looked at last."""
         place: cython.longlong = self.end
         row: cython.Py_ssize_t = place & LOW
         block: Block = self._next_block()
-        self._look_at(id)
         block.at[row], block.score[row], block.p[row], block.key[row] = at, score, p, self._key
         block.flags[row] = self._kind
         if row == 0 or place == self.first:
@@ -320,10 +371,10 @@ class PendingTable:
         if block.loose is not None:
             block.size = -2
             block.loose.append(said)
+        elif size and cython.compiled:
+            memcpy(cython.address(block.said[row, 0]), cython.cast(cython.p_char, said), size)
         elif size:
-            content: cython.const[cython.uchar][::1] = said
-            for k in range(size):
-                block.said[row, k] = content[k]
+            block.said[row] = np.frombuffer(said, dtype=np.uint8)
 
     def _add_levels(self, block, row, version, keys):
         """Store version and levels as small numbers."""
