@@ -40,6 +40,8 @@ WHOLE, DIGITS, TEXT, SIXTEEN = (
 """Kinds of ids: a whole number, a text that is one of up to 64 bits, another text, a UUID."""
 AHEAD = cython.declare(cython.Py_ssize_t, 64)
 """Ids that are looked at together."""
+CHAIN = cython.declare(cython.int, 3)
+"""Rows of a chain that are read ahead: most chains have no more."""
 MOST_FIELDS = cython.declare(cython.Py_ssize_t, 64)
 """Levels of further fields are stored as one."""
 VERSION, OTHERS, FIRST_FIELD = (
@@ -198,10 +200,10 @@ class PendingTable:
         the memory of each in turn.
         """
         k: cython.Py_ssize_t
-        place: cython.longlong
+        row: cython.Py_ssize_t
         bucket: cython.ulonglong
         size: cython.Py_ssize_t = min(len(ids) - begin, AHEAD)
-        codes: cython.uint[64]
+        places: cython.longlong[64]
         for k in range(size):
             self._look_at(ids[begin + k])
             self._keys[k], self._kinds[k] = self._key, self._kind
@@ -210,12 +212,14 @@ class PendingTable:
         for k in range(size):
             bucket = self._bucket(self._keys[k])
             heads: Heads = self._heads[bucket // HEADS]
-            codes[k] = heads.codes[bucket % HEADS]
-        for k in range(size):
-            place = self._place(codes[k], self.end)
-            if place >= 0:
-                block: Block = self.block(place)
-                self._seen ^= block.key[place & LOW] ^ block.link[place & LOW]
+            places[k] = self._place(heads.codes[bucket % HEADS], self.end)
+        for _ in range(CHAIN):
+            for k in range(size):
+                if places[k] >= 0:
+                    block: Block = self.block(places[k])
+                    row = places[k] & LOW
+                    self._seen ^= block.key[row]
+                    places[k] = self._place(block.link[row], places[k])
 
     def find_ahead(self, k, id):
         """Return the place of an id that is `k` after the first one looked at, −1 where there is none."""
