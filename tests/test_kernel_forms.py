@@ -40,6 +40,7 @@ ELSEWHERE = {
     "delay_variance": "test_segmented_late.py",
     "difference_qp": "test_tensor_kernels.py",
     "forest_qp": "test_tensor_kernels.py",
+    "pending_events": "test_pending_table.py",
     "pending_steps": "test_pending_table.py",
     "pending_table": "test_pending_table.py",
     "groups": "test_multicalibrated.py",

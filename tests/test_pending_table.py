@@ -15,7 +15,9 @@ from test_kernel_forms import bits, plain_kernels, twins
 from streamcal.calibrators.online_platt import MEMORIES, MEMORY_PRIOR
 from streamcal.kernels import COMPILED
 from streamcal.kernels.pending.pending_table import PendingTable, plain_ids
-from streamcal.live.issued import check_id
+from streamcal.live import events
+from streamcal.live.issued import Issued, check_id
+from streamcal.live.journal import SIZE
 
 IDS = st.one_of(
     st.integers(-(2**53), 2**53),
@@ -25,13 +27,14 @@ IDS = st.one_of(
     st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20).map(check_id),
     st.sampled_from(["a", "007", "1e5", "A" * 36, str(uuid.UUID(int=7)), str(uuid.UUID(int=10**37)).upper()]),
 )
+VERSIONS = st.none() | st.sampled_from(["v1", 2])
 KEYS = st.none() | st.dictionaries(st.sampled_from("abc"), st.integers(0, 3) | st.sampled_from("xyz"), min_size=1)
 ROWS = st.tuples(
     IDS,
     st.floats(0.0, 1.0),
     st.floats(0.0, 1.0),
     st.floats(-1e9, 1e9),
-    st.none() | st.sampled_from(["v1", 2]),
+    VERSIONS,
     KEYS,
     st.sampled_from([1.0, 1.0, 2.5]),
     st.floats(0.0, 10.0),
@@ -200,3 +203,29 @@ def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
         made.append((bits(p), bits(own.told()), json.dumps(kernel.state()), counts, table.first, own.unlearned))
     assert made[0] == made[1]
     assert made[0][3][0] > 200
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(IDS, st.floats(0.0, 1.0), KEYS, st.booleans(), st.floats(-1.0, 30.0)), max_size=20), VERSIONS)
+def test_both_forms_of_pending_events_write_what_is_written_of_each(rows: list[Any], version: Any) -> None:
+    n = len(rows)
+    t = np.arange(float(n))
+    one_by_one, outcomes = [], []
+    for k, (id, p, keys, y, delay) in enumerate(rows):
+        one_by_one.append(events.issued(Issued(id, p, 0.5 * p, float(k), version, keys)))
+        outcomes.append(events.resolved(id, y, k + delay))
+        if delay <= 20.0:
+            one_by_one.append(outcomes[k])
+    ids, p = [row[0] for row in rows], np.array([row[1] for row in rows])
+    y, when = np.array([row[3] for row in rows], dtype=np.uint8), t + [row[4] for row in rows]
+    rests = [events._rest(version, row[2], 1.0) for row in rows]
+    for module in twins("pending_events"):
+        count, content = module.issued_events(ids, t, 0.5 * p, p, rests, y, when, 20.0)
+        assert count == len(one_by_one)
+        assert content == sized(one_by_one)
+        assert module.resolved_events(ids, y, when) == sized(outcomes)
+
+
+def sized(written: list[bytes]) -> bytes:
+    """Return events, each after its size."""
+    return b"".join([SIZE.pack(len(event)) + event for event in written])

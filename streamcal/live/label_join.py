@@ -500,13 +500,9 @@ class LabelJoin(Holding, Joining):
             if journal is not None and begin > before:
                 done = slice(before, begin)
                 levels = None if rows.keys is None else rows.keys[done]
-                written = events.issued_rows(
-                    rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done], self._newest, levels
-                )
-                if len(rows.when):
-                    came = rows.when[done] <= rows.t[done] + self.spans.horizon
-                    written = events.with_outcomes(written, rows.ids[done], rows.y[done], rows.when[done], came)
-                journal.append_many(written)
+                outcomes = rows.y[done], rows.when[done], self.spans.horizon
+                written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
+                journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
             if steps.labels:
                 self._tell_learned(steps)
             if steps.judges:
@@ -664,7 +660,7 @@ class LabelJoin(Holding, Joining):
         end = steps.resolve(ids, positive, t, begin, np.empty(len(ids)) if issued is None else issued)
         self._take_back(steps)
         if self._journal is not None and end > begin:
-            self._journal.append_many(events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
+            self._journal.append_many(*events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
         return int(end)
 
     def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:

@@ -221,7 +221,11 @@ class PendingSteps:
             if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
-            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or table.find_ahead(k, id) >= 0 or (aside and id in aside):
+            if (
+                not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT)
+                or table.find_ahead(k, id) >= 0
+                or (aside and id in aside)
+            ):
                 return i
             if ahead >= 0.0 and not self._settle(t[i]):
                 return i

@@ -60,6 +60,7 @@ cdef class PendingTable:
     cdef long long _key
     cdef long long[::1] _keys  # of the ids looked at ahead
     cdef int[::1] _kinds
+    cdef long long[::1] _places  # of the rows of their chains that are read next
     cdef long long _seen  # of the index, so that it is read
 
     cdef Block block(self, long long place)

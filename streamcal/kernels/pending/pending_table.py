@@ -140,8 +140,9 @@ class PendingTable:
         self._heads, self._low, self._split = [Heads()], 63, 0
         self.names, self.fields, self._columns = [Names(), Names()], [], {}
         self._kind, self._key = 0, 0
-        self._keys: object = np.zeros(AHEAD, dtype=np.int64) if cython.compiled else [0] * AHEAD
-        self._kinds: object = np.zeros(AHEAD, dtype=np.int32) if cython.compiled else [0] * AHEAD
+        self._keys = np.zeros(AHEAD, dtype=np.int64) if cython.compiled else [0] * AHEAD
+        self._kinds = np.zeros(AHEAD, dtype=np.int32) if cython.compiled else [0] * AHEAD
+        self._places = np.zeros(AHEAD, dtype=np.int64) if cython.compiled else None
 
     def __len__(self):
         return self.end - self.first
@@ -203,7 +204,6 @@ class PendingTable:
         row: cython.Py_ssize_t
         bucket: cython.ulonglong
         size: cython.Py_ssize_t = min(len(ids) - begin, AHEAD)
-        places: cython.longlong[64]
         for k in range(size):
             self._look_at(ids[begin + k])
             self._keys[k], self._kinds[k] = self._key, self._kind
@@ -212,14 +212,14 @@ class PendingTable:
         for k in range(size):
             bucket = self._bucket(self._keys[k])
             heads: Heads = self._heads[bucket // HEADS]
-            places[k] = self._place(heads.codes[bucket % HEADS], self.end)
+            self._places[k] = self._place(heads.codes[bucket % HEADS], self.end)
         for _ in range(CHAIN):
             for k in range(size):
-                if places[k] >= 0:
-                    block: Block = self.block(places[k])
-                    row = places[k] & LOW
+                if self._places[k] >= 0:
+                    block: Block = self.block(self._places[k])
+                    row = self._places[k] & LOW
                     self._seen ^= block.key[row]
-                    places[k] = self._place(block.link[row], places[k])
+                    self._places[k] = self._place(block.link[row], self._places[k])
 
     def find_ahead(self, k, id):
         """Return the place of an id that is `k` after the first one looked at, −1 where there is none."""
@@ -362,7 +362,6 @@ class PendingTable:
 
     def _add_said(self, block, row, said):
         """Store what is remembered: in one array, as long as all rows of the block have as much."""
-        k: cython.Py_ssize_t
         size: cython.Py_ssize_t = 0 if said is None else len(said)
         if block.size < 0 or (row == 0 and block.loose is None):
             block.size = size
