@@ -192,6 +192,7 @@ def serve(service: Service, host: str, port: int, max_connections: int = MOST_CO
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         limit_concurrency=max_connections + 1,  # of uvicorn, which counts the one that asks
         timeout_graceful_shutdown=GRACE,
     )
