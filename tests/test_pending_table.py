@@ -92,6 +92,7 @@ def lived(table: Any, steps: list[Any], make: Callable[[], Any]) -> None:
             copied = make()
             copied.names, copied.fields = table.names, table.fields
             copied.extend(table.columns(table.first, table.end))
+            copied.enter_all()
             assert_same(copied, rows)
             assert copied.place_of("nobody") == -1
             assert copied.ids(copied.first, copied.end) == list(rows)

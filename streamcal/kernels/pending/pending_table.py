@@ -629,7 +629,10 @@ class PendingTable:
         return found
 
     def extend(self, columns):
-        """Add rows that `columns` returned, with small numbers of this table; None stands for columns of defaults."""
+        """Add rows that `columns` returned, with small numbers of this table; None stands for columns of defaults.
+
+        Their ids are found once `enter_all` has been called.
+        """
         begin, size = 0, len(columns["at"])
         texts = 0
         while begin < size:
@@ -637,14 +640,18 @@ class PendingTable:
             count = min(size - begin, ROWS - row)
             rows = slice(begin, begin + count)
             texts = self._extend_block(self._next_block(), row, rows, columns, texts)
-            place: cython.longlong
-            for place in range(self.end, self.end + count):
-                block: Block = self.block(place)
-                self.end = place + 1
-                self._enter(place, block, place & LOW)
-                if self.end - self.first > LOAD * cython.cast(cython.longlong, self._low + 1 + self._split):
-                    self._grow()
+            self.end += count
             begin += count
+
+    def enter_all(self):
+        """Make the index of all rows: buckets are added while they are empty, so that none is divided."""
+        place: cython.longlong
+        for heads in self._heads:
+            _clear(heads)
+        while self.end - self.first > LOAD * cython.cast(cython.longlong, self._low + 1 + self._split):
+            self._grow()
+        for place in range(self.first, self.end):
+            self._enter(place, self.block(place), place & LOW)
 
     def _extend_block(self, block, row, rows, columns, texts):
         """Write rows of columns to a block, from a row on; return how much of the texts was used."""
@@ -722,12 +729,9 @@ class PendingTable:
         self.end = begin
         if begin & LOW:
             self._truncate(self._blocks[len(self._blocks) - 1], begin & LOW)
-        for heads in self._heads:
-            _clear(heads)
-        for place in range(self.first, begin):
-            self._enter(place, self.block(place), place & LOW)
         while pieces:
             self.extend(pieces.pop(0))
+        self.enter_all()
 
     def _truncate(self, block, rows):
         """Drop what a block has of rows that are gone: those after the first `rows`."""
