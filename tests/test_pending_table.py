@@ -1,9 +1,11 @@
 """The table of pending predictions against a dict, and both forms of `pending_table` and of `pending_steps`."""
 
 import json
+import struct
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,11 +15,12 @@ from hypothesis import strategies as st
 from test_kernel_forms import bits, plain_kernels, twins
 
 from streamcal.calibrators.online_platt import MEMORIES, MEMORY_PRIOR
+from streamcal.errors import StateError
 from streamcal.kernels import COMPILED
 from streamcal.kernels.pending.pending_table import PendingTable, plain_ids
 from streamcal.live import events
 from streamcal.live.issued import Issued, check_id
-from streamcal.live.journal import SIZE
+from streamcal.live.journal import SIZE, event_at
 
 IDS = st.one_of(
     st.integers(-(2**53), 2**53),
@@ -225,6 +228,56 @@ def test_both_forms_of_pending_events_write_what_is_written_of_each(rows: list[A
         assert count == len(one_by_one)
         assert content == sized(one_by_one)
         assert module.resolved_events(ids, y, when) == sized(outcomes)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(IDS, st.floats(0.0, 1.0), KEYS, st.integers(0, 9), st.floats(-1.0, 30.0)), max_size=30),
+    VERSIONS,
+    st.integers(0, 10_000),
+    st.integers(0, 255),
+)
+def test_both_forms_of_pending_events_read_what_is_read_of_each(
+    rows: list[Any], version: Any, place: int, byte: int
+) -> None:
+    """Also of damaged bytes: what is not plain is left, and nothing beyond the end is read."""
+    written = []
+    for k, (id, p, keys, kind, delay) in enumerate(rows):
+        if kind < 7:
+            written.append(events.issued(Issued(id, p, 0.5 * p, float(k), version, keys, 2.0 if kind == 6 else 1.0)))
+        if 3 < kind < 9:
+            written.append(events.resolved(id, delay > 9.0, k + delay, 0.5 if kind == 8 else None))
+        if kind == 9:
+            written.append(events.advanced(k + 0.5))
+    whole = sized(written)
+    damaged = bytearray(whole)
+    if damaged:
+        damaged[place % len(damaged)] = byte
+    for module in twins("pending_events"):
+        assert read_again(module, whole)[0] == [events.read(one) for one in written]
+    first, second = (read_again(module, bytes(damaged)) for module in twins("pending_events"))
+    assert json.dumps(first) == json.dumps(second)
+
+
+def read_again(module: Any, content: bytes) -> tuple[list[Any], int]:
+    """Read events in columns, and what is left one by one; return them and where they end or cannot be read."""
+    at, found = 0, []
+    with suppress(StateError, struct.error):
+        while at < len(content):
+            issues, ids, *columns, ends = module.read_events(content, at, 1_000, 20.0)
+            if not ids:
+                at, event = event_at(content, at)
+                found.append(events.read(event))
+            for id, *row, end in zip(ids, *columns, ends, strict=True):
+                at = end
+                if not issues:
+                    found.append((events.RESOLVE, id, row[1], row[0]))
+                    continue
+                score, t, p, rest, y, when = row
+                found.append((events.ISSUE, id, score, t, *events.read_rest(rest), p))
+                if when < np.inf:
+                    found.append((events.RESOLVE, id, y, when))
+    return found, at
 
 
 def sized(written: list[bytes]) -> bytes:

@@ -909,7 +909,11 @@ class CountedJoin(Joining):
             self._make_room()
         return changed
 
-    def _replay(self, written: Iterator[bytes]) -> int:
+    def _replay(self, journal: Journal) -> int:
+        return self._take_again(journal.events())
+
+    def _take_again(self, written: Iterator[bytes]) -> int:
+        """Take events again, and return how many they are."""
         take: Takers = {
             counted_events.ISSUE: self._issue,
             counted_events.ISSUES: self._issue_many,

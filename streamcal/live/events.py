@@ -97,6 +97,22 @@ def _usual(version: Id | None, levels: tuple[tuple[str, str | int], ...]) -> byt
     return _more(version, dict(levels), 1.0)
 
 
+@lru_cache(USUAL)
+def _read_usual(rest: bytes) -> tuple[Id | None, Keys | None, float]:
+    version, keys, w = json.loads(rest)
+    return version, keys, w
+
+
+def read_rest(rest: bytes | None) -> tuple[Id | None, Keys | None, float]:
+    """Decode version, keys and weight, which must not be changed; `StateError` for bytes that are none."""
+    if rest is None:
+        return None, None, 1.0
+    try:
+        return _read_usual(rest)
+    except (ValueError, TypeError) as error:
+        raise StateError(f"the journal holds something that is no event: {error}") from None
+
+
 def _plain(value: str | int) -> str:
     return _text(value) if value.__class__ is str else int.__repr__(value)
 

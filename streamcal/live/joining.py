@@ -307,7 +307,7 @@ class Joining(WithState):
         """Set the limits and forget what is beyond them; return whether they are others than before."""
 
     @abstractmethod
-    def _replay(self, written: Iterator[bytes]) -> int:
+    def _replay(self, journal: Journal) -> int:
         """Take events of a journal again, and return how many they are."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -421,7 +421,7 @@ class Joining(WithState):
         with paused_collector():
             self._take_over(journal)
             self._levels_stored()()  # a process that was killed right after a snapshot did not come to it
-            self.replayed = self._replay(journal.events())  # with the limits under which they came
+            self.replayed = self._replay(journal)  # with the limits under which they came
         self._journal = journal
         for version in self._versions:
             self._write_changes(version)

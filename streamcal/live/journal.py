@@ -25,6 +25,8 @@ TIDIED = 4 * 2**20
 CHECKPOINT_PAGES = 4_000
 #: Pages of a backup that are copied at once.
 COPIED_PAGES = 500
+#: Bytes of events that are read at once.
+PIECE = 2**20
 #: What is written of an event, before itself.
 SIZE = struct.Struct("<I")
 #: Events in memory: how many, and their bytes with the size of each.
@@ -410,19 +412,33 @@ class Journal(Database):
         StateError
             If some are damaged or missing.
         """
+        for piece in self.pieces():
+            end = 0
+            while end < len(piece):
+                end, event = event_at(piece, end)
+                yield event
+
+    def pieces(self) -> Iterator[bytes]:
+        """Iterate over the bytes of the same events, each after its size, a `SIZE`; many are in one piece.
+
+        Raises
+        ------
+        StateError
+            As `events`.
+        """
         start = upto = self.upto
-        size_at = SIZE.unpack_from
+        found: list[bytes] = []
         for first, count, crc, blob in self._read(f"SELECT first, count, crc, events FROM log WHERE {_AFTER}"):
             # The first of them may have been written in one piece with events before the snapshot.
             follows = first == upto or first < upto == start
             self._require(follows and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
-            end = 0
-            for number in range(first, first + count):
-                begin = end + SIZE.size
-                end = begin + size_at(blob, end)[0]
-                if number >= upto:
-                    yield blob[begin:end]
+            found.append(blob[_end_of(blob, upto - first) :] if first < upto else blob)
             upto = first + count
+            if sum(map(len, found)) >= PIECE:
+                yield b"".join(found)
+                found = []
+        if found:
+            yield b"".join(found)
 
     def _read(self, query: str) -> Generator[tuple[Any, ...], None, None]:
         self.require_own()
@@ -568,6 +584,13 @@ class Parts:
             taken = journal._taken(max(self._upto, journal.durable))
             whole = self._upto, self._number, self._written
             journal._transact(taken, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])
+
+
+def event_at(piece: bytes, at: int) -> tuple[int, bytes]:
+    """Return where an event ends, and the event."""
+    begin = at + SIZE.size
+    end = begin + SIZE.unpack_from(piece, at)[0]
+    return end, piece[begin:end]
 
 
 def _count(written: list[Written]) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, StoreError, StreamcalError, warn
+from streamcal.kernels.pending.pending_events import read_events
 from streamcal.kernels.pending.pending_steps import PendingSteps
 from streamcal.live import events, join_state
 from streamcal.live.counted_join import CountedJoin
@@ -30,7 +31,7 @@ from streamcal.live.issued import (
     levels_of,
 )
 from streamcal.live.joining import Joining, Takers, checked_spans, joinable
-from streamcal.live.journal import Journal
+from streamcal.live.journal import Journal, event_at
 from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.keys import LARGEST_WHOLE
@@ -69,6 +70,18 @@ class Rows(NamedTuple):
     def upto(self, end: int) -> Rows:
         """Return the rows before one."""
         return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end], self.keys)
+
+
+class Ends(NamedTuple):
+    """Where rows of a journal begin and end, to take some of them one by one."""
+
+    piece: bytes
+    places: list[int]
+    take_each: Callable[[bytes, int, int], int]
+
+    def take(self, begin: int, end: int) -> int:
+        """Take rows again, and return how many events they are."""
+        return self.take_each(self.piece, self.places[begin], self.places[end])
 
 
 class Spans(NamedTuple):
@@ -955,7 +968,7 @@ class LabelJoin(Holding, Joining):
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _replay(self, written: Iterator[bytes]) -> int:
+    def _replay(self, journal: Journal) -> int:
         take: Takers = {
             events.ISSUE: self._issue,
             events.RESOLVE: self._resolve,
@@ -964,39 +977,60 @@ class LabelJoin(Holding, Joining):
             events.CHANGE: self._change,
             events.REPEAT: self._repeat,
         }
-        number, read = 0, events.read
-        alike: list[tuple[Any, ...]] = []
-        for number, event in enumerate(written, 1):  # noqa: B007
-            found = read(event)
-            if alike and (found[0] != alike[0][0] or len(alike) == AT_ONCE):
-                self._replay_alike(alike, take)
-                alike = []
-            if found[0] in (events.ISSUE, events.RESOLVE):
-                alike.append(found)
-            else:
-                take[found[0]](*found[1:])
-        self._replay_alike(alike, take)
+
+        def take_each(piece: bytes, begin: int, end: int) -> int:
+            """Take the events of some bytes again, one by one, and return how many they are."""
+            number = 0
+            while begin < end:
+                begin, event = event_at(piece, begin)
+                kind, *given = events.read(event)
+                take[kind](*given)
+                number += 1
+            return number
+
+        number = 0
+        for piece in journal.pieces():
+            at = 0
+            while at < len(piece):
+                found: tuple[Any, ...] = read_events(piece, at, AT_ONCE, self.spans.horizon)
+                issues, ids, *columns, ends = found
+                if len(ids) < FEW_ALIKE:
+                    end = ends[-1] if ids else event_at(piece, at)[0]
+                    number, at = number + take_each(piece, at, end), end
+                    continue
+                replayed: Callable[..., int] = self._replay_issued if issues else self._replay_resolved
+                number += replayed(ids, *columns, Ends(piece, [at, *ends], take_each))
+                at = ends[-1]
         return number
 
-    def _replay_alike(self, alike: list[tuple[Any, ...]], take: Takers) -> None:
-        """Take events of one kind again, in columns if they are many and plain."""
-        at, count = 0, len(alike)
-        if count >= FEW_ALIKE and alike[0][0] == events.ISSUE:
-            _, ids, scores, t, versions, keys, w, served = zip(*alike, strict=True)
-            p = np.array(served)
-            plain = set(versions) <= {self._newest}
-            rows = Rows(list(ids), np.array(scores), np.array(t), np.array(w), keys=list(keys))
-            while plain and at < count:
-                before, at = at, self._issue_rows(rows, at, p, served=True)
-                for event in alike[at : min(at + RETRIED, count)] if at < count else ():
-                    take[event[0]](*event[1:])
-                at = min(at + RETRIED, count) if at < count else at
-                plain = at - before > RETRIED
-        elif count >= FEW_ALIKE and all(len(event) == 4 for event in alike):
-            _, ids, labels, t = zip(*alike, strict=True)
-            at = self._resolve_rows(list(ids), np.array(labels, dtype=np.uint8), np.array(t), 0, again=True)
-        for event in alike[at:]:
-            take[event[0]](*event[1:])
+    def _replay_issued(
+        self,
+        ids: list[Id],
+        scores: list[float],
+        t: list[float],
+        p: list[float],
+        rests: list[bytes | None],
+        y: list[bool],
+        when: list[float],
+        ends: Ends,
+    ) -> int:
+        """Take impressions again with the outcomes that follow them, in columns as far as they are plain."""
+        versions, keys, w = zip(*map(events.read_rest, rests), strict=True)
+        served, labels, came = np.array(p), np.array(y, dtype=np.uint8), np.array(when)
+        rows = Rows(ids, np.array(scores), np.array(t), np.array(w), labels, came, list(keys))
+        at, number, plain = 0, 0, set(versions) <= {self._newest}
+        while plain and at < len(ids):
+            before, at = at, self._issue_rows(rows, at, served, served=True)
+            number += at - before + int(np.count_nonzero(came[before:at] < math.inf))
+            alone = min(at + RETRIED, len(ids))
+            number += ends.take(at, alone)
+            plain, at = alone - before > RETRIED, alone
+        return number + ends.take(at, len(ids))
+
+    def _replay_resolved(self, ids: list[Id], t: list[float], y: list[bool], ends: Ends) -> int:
+        """Take outcomes again, in columns as far as they are plain."""
+        at = self._resolve_rows(ids, np.array(y, dtype=np.uint8), np.array(t), 0, again=True)
+        return at + ends.take(at, len(ids))
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters without the journal, which is no part of a state."""

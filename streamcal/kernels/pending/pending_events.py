@@ -17,6 +17,7 @@ SIZE, ISSUED, RESOLVED = (
 )
 """Bytes of a size, and of what comes before the id of an impression and of an outcome."""
 ALL = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
+infinity = cython.declare(cython.double, float("inf"))
 
 
 @cython.cfunc
@@ -161,3 +162,105 @@ def resolved_events(ids: list, y: cython.const[cython.uchar][:], t: cython.const
         text = texts[i]
         at = _resolved(out, at, ids[i], text, y[i] > 0, t[i])
     return content
+
+
+@cython.cfunc
+def _read_whole(content: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.int) -> cython.ulonglong:
+    """Return a whole number of some bytes, the lowest first."""
+    k: cython.int
+    found: cython.ulonglong = 0
+    for k in range(size):
+        found |= cython.cast(cython.ulonglong, content[at + k]) << (8 * k)
+    return found
+
+
+@cython.cfunc
+def _read_number(content: cython.const[cython.uchar][::1], at: cython.Py_ssize_t) -> cython.double:
+    """Return a double."""
+    bits: cython.ulonglong = _read_whole(content, at, 8)
+    value: cython.double = 0.0
+    if cython.compiled:
+        memcpy(cython.address(value), cython.address(bits), 8)
+        return value
+    return struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+
+
+@cython.cfunc
+def _read_id(blob: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t, integer: cython.bint):
+    """Return an id; `UnicodeDecodeError` for bytes that are none."""
+    if not integer:
+        return blob[at : at + size].decode()
+    return int.from_bytes(blob[at : at + 8], "little", signed=True)
+
+
+@cython.cfunc
+def _plain_size(
+    content: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, kind: cython.int, known: cython.int
+) -> cython.Py_ssize_t:
+    """Return the size of an event of a kind with no other bits than those known; −1 for another one."""
+    head: cython.Py_ssize_t = ISSUED if kind == ISSUE else RESOLVED
+    if at + SIZE + head > len(content):
+        return -1
+    size: cython.Py_ssize_t = _read_whole(content, at, 4)
+    if size < head or at + SIZE + size > len(content) or content[at + SIZE] != kind:
+        return -1
+    bits: cython.int = content[at + SIZE + 1]
+    own: cython.Py_ssize_t = head + _read_whole(content, at + SIZE + 2, 2)
+    if bits & ~known or (bits & INTEGER and own != head + 8):
+        return -1
+    if own > size or (own < size and not (kind == ISSUE and bits & MORE)):
+        return -1
+    return size
+
+
+def read_events(blob: bytes, begin: cython.Py_ssize_t, most: cython.Py_ssize_t, horizon: cython.double):
+    """Read plain events of one kind, as many as follow one another: impressions with their outcomes, or outcomes.
+
+    Returns
+    -------
+    tuple
+        Whether they are impressions, ids, scores, times, probabilities, bytes of version, levels and weight or None,
+        labels, their times or ∞, and where each row ends. An outcome up to the horizon that follows its impression is
+        of its row. Of outcomes there are ids, times, labels and ends.
+    """
+    content: cython.const[cython.uchar][::1] = blob
+    at: cython.Py_ssize_t = begin
+    size: cython.Py_ssize_t
+    body: cython.Py_ssize_t
+    own: cython.Py_ssize_t
+    bits: cython.int
+    t: cython.double
+    issues: cython.bint = _plain_size(content, at, ISSUE, INTEGER | MORE) >= 0
+    ids, scores, times, p, rests, labels, when, ends = [], [], [], [], [], [], [], []
+    while len(ids) < most:
+        size = _plain_size(content, at, ISSUE if issues else RESOLVE, INTEGER | (MORE if issues else POSITIVE))
+        if size < 0:
+            break
+        body, bits, own = at + SIZE, content[at + SIZE + 1], _read_whole(content, at + SIZE + 2, 2)
+        t = _read_number(content, body + 4)
+        try:
+            id = _read_id(blob, body + (ISSUED if issues else RESOLVED), own, bits & INTEGER != 0)
+        except UnicodeDecodeError:
+            break
+        ids.append(id)
+        times.append(t)
+        at += SIZE + size
+        if not issues:
+            labels.append(bits & POSITIVE != 0)
+            ends.append(at)
+            continue
+        scores.append(_read_number(content, body + 12))
+        p.append(_read_number(content, body + 20))
+        rests.append(blob[body + ISSUED + own : body + size] if bits & MORE else None)
+        size = _plain_size(content, at, RESOLVE, INTEGER | POSITIVE)
+        known: cython.bint = size == RESOLVED + own and _read_number(content, at + SIZE + 4) <= t + horizon
+        known = known and (content[at + SIZE + 1] & INTEGER) == (bits & INTEGER)
+        if known and blob[body + ISSUED : body + ISSUED + own] == blob[at + SIZE + RESOLVED : at + SIZE + size]:
+            labels.append(content[at + SIZE + 1] & POSITIVE != 0)
+            when.append(_read_number(content, at + SIZE + 4))
+            at += SIZE + size
+        else:
+            labels.append(False)
+            when.append(infinity)
+        ends.append(at)
+    return (issues, ids, scores, times, p, rests, labels, when, ends) if issues else (issues, ids, times, labels, ends)

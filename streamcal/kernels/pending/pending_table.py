@@ -714,7 +714,6 @@ class PendingTable:
 
     def keep(self, begin, kept):
         """Keep those of the rows from a place on for which `kept` is True."""
-        place: cython.longlong
         pieces, at = [], begin
         while at < self.end:
             upto = min(self.end, ((at >> SHIFT) + 1) << SHIFT)
