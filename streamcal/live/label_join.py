@@ -14,24 +14,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, StoreError, StreamcalError, warn
-from streamcal.kernels.pending.pending_events import read_events
 from streamcal.kernels.pending.pending_steps import PendingSteps
 from streamcal.live import events, join_state
 from streamcal.live.counted_join import CountedJoin
 from streamcal.live.holding import Holding, issued_at, outcome_at
 from streamcal.live.issued import (
+    AT_ONCE,
+    RETRIED,
     ConflictError,
     Id,
     Issued,
     Keys,
     Outcome,
+    Rows,
     check_id,
     ids_of,
     is_plain,
     levels_of,
 )
-from streamcal.live.joining import Joining, Takers, checked_spans, joinable
-from streamcal.live.journal import Journal, event_at
+from streamcal.live.joining import Joining, checked_spans, joinable
+from streamcal.live.journal import Journal
+from streamcal.live.replaying import Replaying
 from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.keys import LARGEST_WHOLE
@@ -45,43 +48,10 @@ MANY_BEHIND = 100
 #: A warning comes where this many clicks were known only after a negative label was learned, and those are the most.
 MANY_LATE = 100
 
-#: Rows that are taken by compiled steps at once, and rows that are taken one by one before these are tried again.
-AT_ONCE, RETRIED = 65_536, 8
-#: Fewer events of one kind in a row are taken again one by one.
-FEW_ALIKE = 16
 #: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
 LARGEST_TIME = 1e11
 #: Parameters of one kind of pending predictions alone.
 OWN = {"each": ("max_held", "max_unknown"), "counts": ("key", "bucket", "cells", "max_rows", "click_bits")}
-NO_LABELS = np.empty(0, dtype=np.uint8)
-
-
-class Rows(NamedTuple):
-    """Impressions in columns, as compiled steps take them."""
-
-    ids: list[Id]
-    scores: FloatArray
-    t: Any  #: an array, or a list of dates
-    w: FloatArray
-    y: NDArray[np.uint8] = NO_LABELS
-    when: FloatArray = np.empty(0)  #: the times of the labels, ∞ for none
-    keys: list[Keys | None] | None = None  #: as `check_keys` returns them; None without any
-
-    def upto(self, end: int) -> Rows:
-        """Return the rows before one."""
-        return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end], self.keys)
-
-
-class Ends(NamedTuple):
-    """Where rows of a journal begin and end, to take some of them one by one."""
-
-    piece: bytes
-    places: list[int]
-    take_each: Callable[[bytes, int, int], int]
-
-    def take(self, begin: int, end: int) -> int:
-        """Take rows again, and return how many events they are."""
-        return self.take_each(self.piece, self.places[begin], self.places[end])
 
 
 class Spans(NamedTuple):
@@ -336,9 +306,7 @@ class LabelJoin(Holding, Joining):
         levels = None if keys is None else self._check_keys(keys)
         if version is not None:
             version = check_id(version, "version")
-        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         known = self._table.place_of(id)
         if known >= 0:
             if self._table.at(known) > time - self._keep:
@@ -603,9 +571,7 @@ class LabelJoin(Holding, Joining):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
         weight = None if w is None else check_weight(w)
-        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         if self._journal is not None:
             self._journal.require_room()
             self._journal.append(events.resolved(id, positive, time, weight))
@@ -785,8 +751,7 @@ class LabelJoin(Holding, Joining):
             return True
         score, one, said = issued.score * self._factor, _weighed(issued, outcome, y), self._table.said(place)
         try:
-            turned = self._curve is not None and one.number < self._curve.since
-            if said is not None and (turned or (one.w != issued.w and learner.weighs)):
+            if said is not None and (self._has_turned(one.number) or (one.w != issued.w and learner.weighs)):
                 # Its parts said something else: of labels learned at another age, or of another weight.
                 again = learner.issue(score, one.keys, one.t, one.w)[1]
                 learner.give_up(score, one.keys, said)
@@ -813,7 +778,7 @@ class LabelJoin(Holding, Joining):
 
         Labels that were learned early are left: clicks that are known later are part of the share, up to the horizon.
         """
-        early = self._curve is not None and (not self._curve.waits or one.number < self._curve.since)
+        early = self._was_early(one.number)
         in_curve = self._curve is not None and now.cell < len(self._curve.edges)
         last = one.at + self._soonest if early and in_curve else one.t + self._keep
         counted = before is not None and before.positive and before.t <= last
@@ -969,68 +934,7 @@ class LabelJoin(Holding, Joining):
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def _replay(self, journal: Journal) -> int:
-        take: Takers = {
-            events.ISSUE: self._issue,
-            events.RESOLVE: self._resolve,
-            events.ADVANCE: self._advance,
-            events.NOTE: self._keep_note,
-            events.CHANGE: self._change,
-            events.REPEAT: self._repeat,
-        }
-
-        def take_each(piece: bytes, begin: int, end: int) -> int:
-            """Take the events of some bytes again, one by one, and return how many they are."""
-            number = 0
-            while begin < end:
-                begin, event = event_at(piece, begin)
-                kind, *given = events.read(event)
-                take[kind](*given)
-                number += 1
-            return number
-
-        number = 0
-        for piece in journal.pieces():
-            at = 0
-            while at < len(piece):
-                found: tuple[Any, ...] = read_events(piece, at, AT_ONCE, self.spans.horizon)
-                issues, ids, *columns, ends = found
-                if len(ids) < FEW_ALIKE:
-                    end = ends[-1] if ids else event_at(piece, at)[0]
-                    number, at = number + take_each(piece, at, end), end
-                    continue
-                replayed: Callable[..., int] = self._replay_issued if issues else self._replay_resolved
-                number += replayed(ids, *columns, Ends(piece, [at, *ends], take_each))
-                at = ends[-1]
-        return number
-
-    def _replay_issued(
-        self,
-        ids: list[Id],
-        scores: list[float],
-        t: list[float],
-        p: list[float],
-        rests: list[bytes | None],
-        y: list[bool],
-        when: list[float],
-        ends: Ends,
-    ) -> int:
-        """Take impressions again with the outcomes that follow them, in columns as far as they are plain."""
-        versions, keys, w = zip(*map(events.read_rest, rests), strict=True)
-        served, labels, came = np.array(p), np.array(y, dtype=np.uint8), np.array(when)
-        rows = Rows(ids, np.array(scores), np.array(t), np.array(w), labels, came, list(keys))
-        at, number, plain = 0, 0, set(versions) <= {self._newest}
-        while plain and at < len(ids):
-            before, at = at, self._issue_rows(rows, at, served, served=True)
-            number += at - before + int(np.count_nonzero(came[before:at] < math.inf))
-            alone = min(at + RETRIED, len(ids))
-            number += ends.take(at, alone)
-            plain, at = alone - before > RETRIED, alone
-        return number + ends.take(at, len(ids))
-
-    def _replay_resolved(self, ids: list[Id], t: list[float], y: list[bool], ends: Ends) -> int:
-        """Take outcomes again, in columns as far as they are plain."""
-        at = self._resolve_rows(ids, np.array(y, dtype=np.uint8), np.array(t), 0, again=True)
-        return at + ends.take(at, len(ids))
+        return Replaying(self)(journal)
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters without the journal, which is no part of a state."""
