@@ -208,7 +208,7 @@ PENDING_HEAD = (
 
 
 def pending_table(most: int) -> str:
-    """Measure joins with a hundredth, a tenth and all of so many predictions pending."""
+    """Measure joins with a hundredth, a tenth and all of the predictions pending."""
     lines = [PENDING_HEAD]
     print(PENDING_HEAD, flush=True)
     for method, form in product(METHODS, FORMS):

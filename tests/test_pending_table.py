@@ -204,7 +204,9 @@ def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
         labels = y.astype(np.uint8)
         assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, None, {}, p) == n
         counts = own.learned, own.positives, own.timed_out, own.matched, own.reports, own.backwards
-        made.append((bits(p), bits(own.told()), json.dumps(kernel.state()), counts, table.first, own.unlearned))
+        made.append(
+            (bits(p), bits(own.judged_labels()), json.dumps(kernel.state()), counts, table.first, own.unlearned)
+        )
     assert made[0] == made[1]
     assert made[0][3][0] > 200
 

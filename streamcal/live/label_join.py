@@ -488,7 +488,7 @@ class LabelJoin(Holding, Joining):
                 self._tell_learned(steps)
             if steps.judges:
                 assert self._on_many is not None
-                self._on_many(*steps.told())
+                self._on_many(*steps.judged_labels())
             elif begin < end:
                 break
         return begin
@@ -500,9 +500,9 @@ class LabelJoin(Holding, Joining):
         """
         learner = self._versions[self._newest]
         kernel = learner.kernel
-        told = self._on_label is None or self._on_many is not None
+        passed_on = self._on_label is None or self._on_many is not None
         alone = self._curve is None and self._stride == 1
-        if kernel is None or not (told and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
+        if kernel is None or not (passed_on and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
             return None
         if not (again or type(self._first_time) is float) or not len(t):
             return None

@@ -98,7 +98,7 @@ class Names:
         return self.take_many(value, 1)
 
     def take_many(self, value, rows):
-        """Return the number of a value, which so many more rows have."""
+        """Return the number of a value, which this many more rows have."""
         if value is None or rows == 0:
             return 0
         number = self._numbers.get(value)
