@@ -205,9 +205,6 @@ class PendingSteps:
         k: cython.Py_ssize_t
         place: cython.Py_ssize_t
         x: cython.double
-        ahead: cython.double
-        score: cython.double
-        outcomes: cython.bint = when.shape[0] > 0
         table: PendingTable = self.table
         record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         said: bytes = None if self._auto is None else bytes(self._auto.packed)
@@ -215,19 +212,15 @@ class PendingSteps:
             k = (i - begin) % AHEAD
             if k == 0:
                 table.look_ahead(ids, i)
-            score = scores[i]
+            score: cython.double = scores[i]
             id = ids[i]
-            ahead = t[i] - self.clock
+            ahead: cython.double = t[i] - self.clock
             if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
-            if (
-                not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT)
-                or table.find_ahead(k, id) >= 0
-                or (aside and id in aside)
-            ):
+            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or (aside and id in aside):
                 return i
-            if not self._arrive(t[i]):
+            if table.find_ahead(k, id) >= 0 or not self._arrive(t[i]):
                 return i
             if self._ladder is not None:
                 self._ladder.write(x, record)
@@ -248,7 +241,7 @@ class PendingSteps:
             if self._auto is not None:
                 self._write_parts(place, x, t[i])
             self.number += 1
-            if outcomes and when[i] <= t[i] + self.horizon:
+            if when.shape[0] > 0 and when[i] <= t[i] + self.horizon:
                 self._set(place, bool(y[i] != 0), float(when[i]), float(t[i]))
         return scores.shape[0]
 
