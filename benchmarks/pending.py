@@ -1,6 +1,6 @@
 """What pending labels cost a `LabelJoin`: the click log with horizons of 6 and 24 hours, millions pending, and `serve`.
 
-    python -m benchmarks.pending                        # half an hour; writes a section of docs/late_labels_measured.md
+    python -m benchmarks.pending                        # 25 minutes; writes a section of docs/late_labels_measured.md
     python -m benchmarks.pending --rows 200000 --pending 20000 --seconds 2    # shortened, prints only
     python -m benchmarks.pending --part pending --pending 100000000           # one part, prints only
 
@@ -16,6 +16,7 @@ import datetime
 import math
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -100,10 +101,11 @@ LOG_HEAD = (
 
 
 def log_table(rows: int) -> str:
-    """Measure the click log by form, method and horizon."""
+    """Measure the click log by method and horizon; counts, whose memory does not depend on it, over the longest."""
     lines = [LOG_HEAD]
     print(LOG_HEAD, flush=True)
-    for method, horizon, form in product(METHODS, HORIZONS, FORMS):
+    measured = [*((horizon, "each") for horizon in HORIZONS), (max(HORIZONS), "counts")]
+    for method, (horizon, form) in product(METHODS, measured):
         lines.append(run_alone(log_line, form, method, horizon, rows))
         print(lines[-1], flush=True)
     return "\n".join(lines)
@@ -331,8 +333,10 @@ def tables(rows: int, pending: int, seconds: float, only: str | None = None) -> 
         "restart": lambda: restart_table(pending),
         "serve": lambda: served_table(min(pending, SERVED), seconds),
     }
+    begun = time.perf_counter()
     for name, what in PARTS.items():
         if only in (None, name):
+            print(f"{name}, after {(time.perf_counter() - begun) / 60:.0f} min", file=sys.stderr, flush=True)
             yield f"**{what}:**\n\n{measured[name]()}"
 
 
