@@ -343,7 +343,6 @@ def test_what_waits_is_rounded_and_loses_nothing():
     assert abs(losses[0] - losses[1]) < 1e-3 * abs(losses[1])
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("delay", [0, 4])
 def test_it_is_the_mixture_of_the_formulas(delay):
     """Everything that is issued, and so what is learned, but for the guard, which has tests of its own."""
