@@ -47,6 +47,8 @@ def test_parameters_lengths_and_folders(house: Any, tmp_path: Path) -> None:
     assert house.lines(tmp_path) == {"inner": SOURCE.count("\n"), ".": 1}
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_the_longest_function_of_the_package_is_on_the_page(house: Any) -> None:
     """The page names the function with most parameters."""
     most, place = max((house.parameters(one), place) for place, one in house.functions(TOOL.parents[1] / "streamcal"))

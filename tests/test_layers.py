@@ -193,7 +193,7 @@ def test_importing_the_package_loads_no_method_and_no_library():
     }
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     "name", ["VennAbers", "OnlinePlatt", "Bernstein", "Auto", "Window", "load_map", "load", "plot"]
 )

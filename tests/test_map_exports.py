@@ -119,7 +119,8 @@ if shutil.which("node"):
     EXPORTS["js"] = in_javascript
 
 
-@pytest.mark.sample(13)
+@pytest.mark.full
+@pytest.mark.sample(26)
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_export_keeps_the_laws(name, tmp_path):
     maps = learned(name)

@@ -96,6 +96,7 @@ def built(language, folder):
     return [program]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "language",
     [

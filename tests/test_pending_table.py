@@ -118,7 +118,7 @@ def lived(table: Any, steps: list[Any], make: Callable[[], Any]) -> None:
 
 
 @given(steps=STEPS, hash_bits=st.sampled_from([1, 3, 64]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_a_table_is_a_dict_in_order(steps: list[Any], hash_bits: int) -> None:
     """Ids of all kinds, of few hashes too: added, found, dropped, thinned out and copied."""
     lived(PendingTable(hash_bits), steps, lambda: PendingTable(hash_bits))

@@ -96,12 +96,13 @@ def taught(model, rows=ROWS):
 # -- River's own checks ------------------------------------------------------------------------------------------------
 
 
-#: A method over the base with the harshest scores, which are often exactly 0 or 1, and one over a pipeline. With
-#: `-m full`, every method over that base, and three over every base.
-CHECKED = [("naive Bayes", "venn-abers")]
+#: A method over the base with the harshest scores, which are often exactly 0 or 1, every method over that base, and
+#: three over every base.
+FIRST = ("naive Bayes", "venn-abers")
 MORE = [("naive Bayes", method) for method in REGISTRY]
 MORE += [(name, method) for name in BASES for method in ("platt", "venn-abers", "auto")]
-CHECKED += [pytest.param(*row, marks=pytest.mark.full) for row in dict.fromkeys(MORE) if row not in CHECKED]
+CHECKED = [pytest.param(*FIRST, marks=pytest.mark.in_every_share)]
+CHECKED += [pytest.param(*row) for row in dict.fromkeys(MORE) if row != FIRST]
 
 
 @pytest.fixture
@@ -112,6 +113,7 @@ def frozen():
     gc.unfreeze()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize(("name", "method"), CHECKED)
 def test_all_of_rivers_checks(name, method):
@@ -138,7 +140,7 @@ def test_rivers_checks_of_a_score_calibrator():
 # -- what it promises --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BASES)
 def test_the_score_is_what_the_base_says_before_it_learns(name):
     model, twin, calibrator = CalibratedClassifier(BASES[name](), VennAbers()), BASES[name](), VennAbers()
@@ -178,7 +180,7 @@ def test_a_label_the_base_has_not_met_has_probability_zero():
     assert CalibratedClassifier(Fixed({False: 1.0}), Identity()).predict_proba_one({})[True] == 0.0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BASES)
 def test_bool_int_and_numpy_labels_are_the_same(name):
     models = [
@@ -191,7 +193,7 @@ def test_bool_int_and_numpy_labels_are_the_same(name):
         assert [type(label) for label in p[1]] == [bool, bool]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("method", [name for name, method in REGISTRY.items() if method.monotone])
 def test_a_monotone_map_never_flips_two_scores(method):
     model = taught(CalibratedClassifier(BASES["pipeline"](), REGISTRY[method]()))
@@ -255,6 +257,7 @@ def test_which_bases_take_a_weight_and_a_time(estimator, w, t):
     assert (takes(estimator, "w"), takes(estimator, "t")) == (w, t)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BASES)
 def test_a_weight_reaches_the_calibrator_and_a_base_that_takes_it(name):
     model, twin = CalibratedClassifier(BASES[name](), Platt()), BASES[name]()
@@ -304,6 +307,7 @@ SELF_PACED = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
 def test_further_predictions_change_nothing_that_is_learned(make):
     """A label belongs to the prediction of its own `learn_one`, also where scores repeat and others were asked for."""
@@ -317,6 +321,7 @@ def test_further_predictions_change_nothing_that_is_learned(make):
     assert asked.calibrator.state_dict() == quiet.calibrator.state_dict()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [Auto, Platt, lambda: Segmented("auto", by=["ip_in_url"])])
 def test_late_labels_are_those_of_what_was_issued(make):
     """As by a calibrator and a base, taught by hand; labels in another order, some of which never come."""
@@ -523,7 +528,7 @@ def test_rivers_checks_of_a_cross_calibrated_classifier_on_its_own_test_paramete
     checks.check_estimator(CrossCalibratedClassifier(**params))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BASES)
 def test_each_fold_is_calibrated_by_the_clone_that_never_learns_it(name):
     model, calibrator = CrossCalibratedClassifier(BASES[name](), CrossVennAbers(folds=3)), CrossVennAbers(folds=3)

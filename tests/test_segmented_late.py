@@ -101,6 +101,7 @@ def test_a_level_steps_from_what_the_calibrator_says_now():
     assert 0.0 < effects[1] < 0.1 * effects[0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("late", [1, 7, 48])
 def test_the_rate_is_1_where_labels_are_independent_and_low_where_they_share_a_cause(late):
     rng, p = np.random.default_rng(late), 0.2

@@ -279,7 +279,8 @@ def test_lines_in_the_quotes_of_a_row_that_cannot_be_used_are_counted(tmp_path: 
     assert "; the row takes 3 lines; allowed: " in line
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("letter", ["é", '"', "\udcff", "漢", "𝄞"])
 def test_rejects_can_be_read_however_long_a_record_is(tmp_path: Path, letter: str) -> None:
     source = tmp_path / "in.csv"
