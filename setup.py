@@ -7,6 +7,7 @@ the same results, slower. `STREAMCAL_COMPILE=0` asks for that form. pip shows wh
 What is compiled stays in build/, and a later installation from this folder compiles only what has changed since.
 """
 
+import multiprocessing
 import os
 import re
 import sys
@@ -25,9 +26,11 @@ from setuptools.modified import newer_group
 SHARED = "streamcal.kernels._cython"
 
 KERNELS = Path("streamcal/kernels")
-#: Where the C files are, and the file that is newer than them if anything else that they depend on has changed.
+#: Where the C files are, and the files that are newer than them, or than the kernels, if anything else that these
+#: depend on has changed.
 TRANSLATED = Path("build/cython")
-SETTINGS = TRANSLATED / "settings.txt"
+OF_C = TRANSLATED / "settings.txt"
+OF_KERNELS = TRANSLATED / "compiler.txt"
 
 # -O3: the loops over arrays are vectorised, which -O2 leaves; they take a quarter more time without.
 # -g0: Python's own flags ask for debug data, five times as large as the code.
@@ -53,6 +56,9 @@ Options.buffer_max_dims = 3
 
 # Functions without the attributes of Python functions, which Python calls sooner.
 DIRECTIVES = {"binding": False}
+
+# Processes that translate. Where they are not forked, each would run this file, and with it the whole installation.
+PROCESSES = (os.cpu_count() or 0) if multiprocessing.get_start_method() == "fork" else 0
 
 # Variables of the environment that change what is compiled, or by what.
 VARIABLES = ("CC", "CFLAGS", "CPPFLAGS", "LDFLAGS", "ARCHFLAGS")
@@ -124,7 +130,7 @@ def extensions() -> list[Extension]:
     translate(sources, in_c)
     # Optional: setuptools copies those that were compiled in place, and goes on where one is missing.
     return [
-        Extension(name, [file], depends=[str(SETTINGS)], libraries=LIBRARIES, optional=True)
+        Extension(name, [file], depends=[str(OF_KERNELS)], libraries=LIBRARIES, optional=True)
         for name, file in in_c.items()
     ]
 
@@ -141,13 +147,14 @@ def translate(sources: dict[str, str], in_c: dict[str, str]) -> None:
     changed = [
         Extension(name, [file])
         for name, file in sources.items()
-        if newer_group([str(SETTINGS), *declarations(file)], in_c[name])
+        if newer_group([str(OF_C), *declarations(file)], in_c[name])
     ]
-    if newer_group([str(SETTINGS)], in_c[SHARED]):
+    if newer_group([str(OF_C)], in_c[SHARED]):
         changed.append(Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]))
     cythonize(
         changed,
         force=True,
+        nthreads=PROCESSES,
         language_level=3,
         build_dir=TRANSLATED.as_posix(),
         compiler_directives=DIRECTIVES,
@@ -171,13 +178,18 @@ def declarations(file: str) -> set[str]:
 
 
 def write_settings() -> None:
-    """Everything but their sources that the compiled kernels depend on; a file that says the same is left as it is."""
+    """Everything but their sources that the C files and the kernels depend on."""
+    in_c = (Cython.__version__, DIRECTIVES, Options.buffer_max_dims)
     variables = {name: os.environ.get(name) for name in VARIABLES}
-    chosen = (DIRECTIVES, FLAGS, LIBRARIES, LINK_FLAGS, MSVC_FLAGS, Options.buffer_max_dims, variables)
-    settings = repr((Cython.__version__, *chosen))
-    if not SETTINGS.exists() or SETTINGS.read_text(encoding="utf-8") != settings:
-        SETTINGS.parent.mkdir(parents=True, exist_ok=True)
-        SETTINGS.write_text(settings, encoding="utf-8")
+    write_changed(OF_C, repr(in_c))
+    write_changed(OF_KERNELS, repr((in_c, FLAGS, LIBRARIES, LINK_FLAGS, MSVC_FLAGS, variables)))
+
+
+def write_changed(file: Path, text: str) -> None:
+    """Write a file; one that contains the text already keeps its age."""
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
 setup(

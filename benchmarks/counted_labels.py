@@ -92,7 +92,7 @@ def distance_table(streams: int) -> str:
 
 
 def memory_row(name: str, make: Callable[[], Any], number: int) -> str:
-    """Issue so many impressions in each of two horizons, and measure what the join takes then."""
+    """Issue this many impressions in each of two horizons, and measure what the join takes then."""
     rng, join, before = np.random.default_rng(SEED), CountedJoin(make(), DAY, key=KEY), resident()
     batch, spent, clicks = min(BATCH, number // 200), 0.0, 0.0
     for start in range(0, 2 * number, batch):

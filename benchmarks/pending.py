@@ -1,6 +1,6 @@
 """What pending labels cost a `LabelJoin`: the click log with horizons of 6 and 24 hours, millions pending, and `serve`.
 
-    python -m benchmarks.pending                        # half an hour; writes a section of docs/late_labels_measured.md
+    python -m benchmarks.pending                        # 25 minutes; writes a section of docs/late_labels_measured.md
     python -m benchmarks.pending --rows 200000 --pending 20000 --seconds 2    # shortened, prints only
     python -m benchmarks.pending --part pending --pending 100000000           # one part, prints only
 
@@ -16,6 +16,7 @@ import datetime
 import math
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,8 @@ from benchmarks.plan import FULL, Plan
 from benchmarks.processes import MB, peak, resident
 from streamcal import Auto, OnlinePlatt
 from streamcal.app.memory import available
-from streamcal.live import LabelJoin, Multicalibrated, Segmented
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
+from streamcal.live.joining import paused_collector
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
 HORIZONS = (6, 24)
@@ -99,10 +101,11 @@ LOG_HEAD = (
 
 
 def log_table(rows: int) -> str:
-    """Measure the click log by form, method and horizon."""
+    """Measure the click log by method and horizon; counts, whose memory does not depend on it, over the longest."""
     lines = [LOG_HEAD]
     print(LOG_HEAD, flush=True)
-    for method, horizon, form in product(METHODS, HORIZONS, FORMS):
+    measured = [*((horizon, "each") for horizon in HORIZONS), (max(HORIZONS), "counts")]
+    for method, (horizon, form) in product(METHODS, measured):
         lines.append(run_alone(log_line, form, method, horizon, rows))
         print(lines[-1], flush=True)
     return "\n".join(lines)
@@ -174,10 +177,9 @@ class Grown(NamedTuple):
     reading: float
 
 
-def grown(form: str, method: str, n: int) -> Grown:
-    """Let predictions wait for their labels, and write and read the state."""
+def waiting(form: str, method: str, n: int) -> tuple[Any, float]:
+    """Return a join in which predictions wait for their labels, and the processor time of `issue_many`."""
     rng, taken, join = np.random.default_rng(SEED), 0.0, FORMS[form](METHODS[method](), LONG)
-    before = resident()
     for first in range(0, n, BATCH):
         scores = 0.01 * rng.random(min(BATCH, n - first))
         t = APART * np.arange(first, first + len(scores))
@@ -187,6 +189,12 @@ def grown(form: str, method: str, n: int) -> Grown:
         else:
             join.issue_many(np.arange(first, first + len(scores)), scores, t)
         taken += time.process_time() - start
+    return join, taken
+
+
+def grown(form: str, method: str, n: int) -> Grown:
+    """Let predictions wait for their labels, and write and read the state."""
+    before, (join, taken) = resident(), waiting(form, method, n)
     size = (resident() - before) / n
     start = time.process_time()
     state = join.to_bytes()
@@ -202,7 +210,7 @@ PENDING_HEAD = (
 
 
 def pending_table(most: int) -> str:
-    """Measure joins with a hundredth, a tenth and all of so many predictions pending."""
+    """Measure joins with a hundredth, a tenth and all of the predictions pending."""
     lines = [PENDING_HEAD]
     print(PENDING_HEAD, flush=True)
     for method, form in product(METHODS, FORMS):
@@ -217,6 +225,49 @@ def pending_table(most: int) -> str:
                 f"{found.issue:.2f} | {found.written / 2**20:,.1f} | {found.writing:.2f} | {found.reading:.2f} |"
             )
             print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+# -- a restart ---------------------------------------------------------------------------------------------------------
+
+RESTART_HEAD = (
+    "| method | predictions | MB | stop, s | most memory, times | start, s | most memory, times | journal, MB |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|"
+)
+
+
+def stopped(method: str, n: int, path: str) -> tuple[float, float, float]:
+    """Let predictions wait, and write a snapshot of them to a journal; return bytes, seconds and the most bytes."""
+    before, (join, _) = resident(), waiting("each", method, n)
+    size, start = resident() - before, time.process_time()
+    with Journal(path) as journal, paused_collector():
+        journal.snapshot(join._parts())
+    return size, time.process_time() - start, peak() - before
+
+
+def started(method: str, path: str) -> tuple[float, float]:
+    """Resume a join from a journal; return seconds and the most bytes."""
+    before, start = resident(), time.process_time()
+    with Journal(path) as journal:
+        join = LabelJoin(METHODS[method](), LONG, journal=journal, max_held=50 * MOST_HELD)
+        assert join.waiting > 0
+        return time.process_time() - start, peak() - before
+
+
+def restart_table(n: int) -> str:
+    """Stop and start joins with all these predictions pending, each in a process of its own."""
+    lines = [RESTART_HEAD]
+    print(RESTART_HEAD, flush=True)
+    for method in METHODS:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder, "join.journal"))
+            size, stop, most = run_alone(stopped, method, n, path)
+            start, again = run_alone(started, method, path)
+            lines.append(
+                f"| {method} | {n:,} | {size / MB:,.0f} | {stop:.1f} | {most / size:.2f} | {start:.1f} | "
+                f"{again / size:.2f} | {os.path.getsize(path) / MB:,.0f} |"
+            )
+        print(lines[-1], flush=True)
     return "\n".join(lines)
 
 
@@ -268,6 +319,7 @@ PARTS = {
     "log": "The click log of [long streams](long_streams.md#a-click-log)",
     "columns": "Verbs one by one and in columns, processor time",
     "pending": "Predictions whose labels are all pending",
+    "restart": "Stop and start with a journal, processor time",
     "serve": "`streamcal serve` without a journal, asked at a steady pace",
 }
 
@@ -278,10 +330,13 @@ def tables(rows: int, pending: int, seconds: float, only: str | None = None) -> 
         "log": lambda: log_table(rows),
         "columns": columns_table,
         "pending": lambda: pending_table(pending),
+        "restart": lambda: restart_table(pending),
         "serve": lambda: served_table(min(pending, SERVED), seconds),
     }
+    begun = time.perf_counter()
     for name, what in PARTS.items():
         if only in (None, name):
+            print(f"{name}, after {(time.perf_counter() - begun) / 60:.0f} min", file=sys.stderr, flush=True)
             yield f"**{what}:**\n\n{measured[name]()}"
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.serving                  # about two minutes; writes the table in docs/serving_measured.md
     python -m benchmarks.serving --seconds 2      # shortened, prints only
     python -m benchmarks.serving --snapshots 15   # latencies while a snapshot is made; prints them
-    python -m benchmarks.serving --soak 60        # so many minutes of impressions and outcomes; prints the memory
+    python -m benchmarks.serving --soak 60        # minutes of impressions and outcomes; prints the memory
 
 Clients are processes on the same machine, so that they and the server share its cores. The processor time of the server
 alone, from the operating system, does not depend on what else runs.
@@ -121,7 +121,7 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, a
 
 
 async def client(port: int, name: str, load: Load, until: float, most: float = math.inf) -> list[float]:
-    """Ask until a time, or so many times; the seconds of each request."""
+    """Ask until a time, or this many times; return the seconds of each request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     rng, taken, number = random.Random(name), [], 0
     while time.perf_counter() < until and len(taken) < most:

@@ -216,8 +216,8 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if not isinstance(self.calibrator_, MulticlassCalibrator):
             return np.column_stack(method.predict_interval_many(scores))
         labels = self.classes_.tolist()
-        found = [method.predict_interval_one(dict(zip(labels, row, strict=True))) for row in scores.tolist()]
-        return np.array([[one[label] for label in labels] for one in found]).reshape(-1, len(labels), 2)
+        intervals = [method.predict_interval_one(dict(zip(labels, row, strict=True))) for row in scores.tolist()]
+        return np.array([[one[label] for label in labels] for one in intervals]).reshape(-1, len(labels), 2)
 
     @property
     def n_features_in_(self) -> int:
@@ -334,9 +334,9 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         many = isinstance(self.calibrator_, MulticlassCalibrator)
         self._check_classes(estimator, many)
         if many:
-            found = np.zeros((_num_samples(X), len(self.classes_)))
-            found[:, np.searchsorted(self.classes_, estimator.classes_)] = _probabilities(estimator, X)
-            return found
+            scores = np.zeros((_num_samples(X), len(self.classes_)))
+            scores[:, np.searchsorted(self.classes_, estimator.classes_)] = _probabilities(estimator, X)
+            return scores
         place = int(estimator.classes_[1] == self.classes_[1])  # a base may have its classes in another order
         if not hasattr(estimator, "predict_proba"):
             margins: FloatArray = np.asarray(estimator.decision_function(X), dtype=np.float64)

@@ -89,10 +89,13 @@ def named(name: str, marks: list[Any]) -> list[pytest.Mark]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest reads `-m`
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one test of N with `--share N`, those of the turn `--turn K`."""
+    """Keep one test of N with `--share N`, those of the turn `--turn K`, and those marked `in_every_share`."""
     share, turn = config.getoption("--share"), config.getoption("--turn")
     if share > 1:
-        chosen = [has_turn(item.nodeid, share, turn) for item in items]
+        chosen = [
+            has_turn(item.nodeid, share, turn) or item.get_closest_marker("in_every_share") is not None
+            for item in items
+        ]
         config.hook.pytest_deselected(items=[item for item, kept in zip(items, chosen, strict=True) if not kept])
         items[:] = [item for item, kept in zip(items, chosen, strict=True) if kept]
 

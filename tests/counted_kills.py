@@ -127,7 +127,7 @@ def run(kills, folder):
             resumed = new_join(journal)
             assert journal.n >= acknowledged, f"{acknowledged - journal.n} acknowledged events are lost"
             events = copied(folder, journal.n)
-            twin._replay(iter(events[taken:]))
+            twin._take_again(iter(events[taken:]))
             taken = acknowledged = journal.n
             assert json.dumps(resumed.state_dict()) == json.dumps(twin.state_dict()), "the state is another one"
             known = [(t, token) for _, t, token in client(folder) if t > resumed.clock - HORIZON]

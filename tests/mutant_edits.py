@@ -361,9 +361,9 @@ MUTANTS = [
     Mutant(
         "calibeating-learns-first",
         "kernels/mixture/hedging.py",
-        "row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)\n        self.newton.step(x, y, w)",
-        "self.newton.step(x, y, w)\n        row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)",
-        "a label is filed under the forecast made after it, where input is not plain",
+        "self.bins._learn(bin_of(p, self.bins._size), y, self.newton.relative)",
+        "self.bins._learn(bin_of(self.newton._forecast(z[0], z), self.bins._size), y, self.newton.relative)",
+        "a label is filed under the forecast made after it",
         "test_oracles_sequential test_golden test_laws",
     ),
     Mutant(
@@ -404,6 +404,14 @@ MUTANTS = [
         "second = w / sqrt(1.0 + late)",
         "second = w * sqrt(1.0 + late)",
         "the later a label is, the larger is its step",
+        "test_oracles_auto",
+    ),
+    Mutant(
+        "auto-one-group",
+        "kernels/mixture/combination.py",
+        "LateWeights(np.array(prior, dtype=np.float64), self.size)",
+        "LateWeights(np.array(prior, dtype=np.float64))",
+        "what a stack wins blurs which expert is best",
         "test_oracles_auto",
     ),
     # -- other rooms -----------------------------------------------------------------------------------------------
@@ -838,8 +846,8 @@ MUTANTS = [
     Mutant(
         "challenger-learns-what-has-no-weight",
         "live/shadow.py",
-        "difference.update_many(labels, said[name], served, weights)",
-        "difference.update_many(labels, said[name], served)",
+        "difference.update_many(labels, predictions[name], served, weights)",
+        "difference.update_many(labels, predictions[name], served)",
         "in bulk, rows of weight 0 are compared",
         "test_shadow",
     ),

@@ -36,7 +36,6 @@ def tree(tmp_path_factory):
     oracles = copy / "tests" / "test_oracles.py"
     edit(oracles, "    VennAbers,\n", "    Shift,\n    VennAbers,\n")
     oracles.write_text(f"{oracles.read_text(encoding='utf-8')}\n\n{oracle}", encoding="utf-8")
-    run(copy, "tools/generate.py")
     return copy
 
 
@@ -63,12 +62,15 @@ def passed(tree, *arguments):
     return int(re.findall(r"(\d+) passed", found)[-1])
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_the_method_of_the_guide_obeys_the_laws(tree):
     assert passed(tree, "-n", "0", "-v", "-k", "shift", *(f"tests/{name}" for name in LAWS)) >= 5
 
 
 @pytest.mark.full
 def test_nothing_else_breaks(tree):
+    run(tree, "tools/generate.py")
     # The commands of pages on the sample take seconds, and no method changes them.
     assert passed(tree, "-n", "0", "-v", "-k", "not sample", *(f"tests/{name}" for name in STRUCTURE)) > 100
 

@@ -77,6 +77,7 @@ def of_full(case):
     return pytest.param(case, marks=pytest.mark.full)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("adversary", [against, lure, blocks, random])
 @pytest.mark.parametrize("delay", [0, 48, of_full(1_000)])
 @pytest.mark.parametrize("order", ["in", of_full("any"), of_full("never")])
@@ -225,7 +226,7 @@ def in_a_loop(lag, lost, *, asked=1, further=(), scores=(0.5,), delay=None, n=4_
     return excess, cal.promised
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("lag", [0, 20])
 @pytest.mark.parametrize("lost", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize("asked", [1, 2])
@@ -249,6 +250,7 @@ def test_the_delay_is_found_from_scores_that_tell_their_labels_apart():
     assert cal._steps.lag == 25
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("many", [3, 1_000])
 def test_further_predictions_change_nothing_with_labels_in_time(many):
     rng, asked, silent = np.random.default_rng(5), Auto(), Auto()
@@ -274,6 +276,7 @@ def test_a_stream_in_one_call_belongs_to_itself():
     assert asked.to_bytes() == silent.to_bytes()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("rate", "factor", "delay"), [(5e-4, 1.0, 5_000), (2e-3, 10.0, 1_000)])
 def test_sums_of_rare_late_labels(rate, factor, delay):
     """The sum of predictions is that of labels, within 3 standard errors: lateness counts in units of information."""

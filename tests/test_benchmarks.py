@@ -41,7 +41,7 @@ def _learned(make: Callable[[], Calibrator]) -> Calibrator:
     return cal
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", STEPPED)
 def test_step(benchmark: Any, name: str) -> None:
     """Predict one, learn one, at ten thousand distinct scores."""
@@ -170,6 +170,7 @@ def test_the_cost_of_the_stable_abi(capsys: pytest.CaptureFixture[str]) -> None:
     assert "| Venn-Abers | 1.000 | 1.500 | 1.25 |" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_the_table_of_methods(tmp_path):
     """What a step of each method costs: a row for each size, a cell for what was measured."""
     from benchmarks import methods

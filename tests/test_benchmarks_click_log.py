@@ -89,21 +89,23 @@ def test_a_join_learns_the_clicks_within_the_horizon():
     assert all(joined.seconds.values())
 
 
+@pytest.mark.full
 def test_lines_of_the_tables():
-    line = click_log.measure("`OnlinePlatt()`", 20_000)
-    assert line.rows == 20_000
-    assert line.regret < click_log.measure("score", 20_000).regret
+    line = click_log.measure("`OnlinePlatt()`", 8_000)
+    assert line.rows == 8_000
+    assert line.regret < click_log.measure("score", 8_000).regret
     sampled = click_log.measure("sampled, `OnlinePlatt()`", 20_000)
     assert 0.1 < sampled.rows / 20_000 < 0.12
     assert re.fullmatch(
         r"\| `OnlinePlatt\(\)` \|( -?[\d.]+ \|){6} \d+\.\d\d \([+-]\d+\.\d\) \| \d+\.\d \|", line.text()
     )
-    late = pending.log_line("each", "`OnlinePlatt()`", 6, 20_000)
+    late = pending.log_line("each", "`OnlinePlatt()`", 6, 8_000)
     assert late.count("|") == pending.LOG_HEAD.partition("\n")[0].count("|")
-    found = pending.grown("each", "`OnlinePlatt()`", 20_000)
-    assert 16 < found.written / 20_000 < 200
+    found = pending.grown("each", "`OnlinePlatt()`", 8_000)
+    assert 16 < found.written / 8_000 < 200
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", [name for name, (_, levels) in pending.IN_COLUMNS.items() if levels])
 def test_verbs_of_methods_with_levels_are_measured(monkeypatch, method):
     monkeypatch.setattr(pending, "EVENTS", 2 * pending.PIECE)

@@ -25,6 +25,7 @@ def test_a_stream_has_its_rate_and_its_labels(drift):
     assert abs(stream.y.sum() - stream.truth.sum()) < 4.0 * deviation
 
 
+@pytest.mark.full
 def test_rungs_are_read_where_the_records_have_them():
     """The first rung is the line that forgets nothing: on a stream that stands still, none is better by much."""
     stream = long_streams.draw(0.3, "none", 20_000)

@@ -35,6 +35,7 @@ def test_the_worst_gap_is_that_of_some_group_in_some_window():
     assert multicalibration.worst(p, STREAM, p) == (pytest.approx(one(0, n)), pytest.approx(windows))
 
 
+@pytest.mark.full
 def test_a_line_of_the_table():
     found = multicalibration.Found(STREAM, STREAM.scores)
     assert re.fullmatch(

@@ -16,6 +16,7 @@ def test_the_limits_are_compared_on_the_same_rows():
         assert len(set(losses)) == 1, "96 vectors are below every limit"
 
 
+@pytest.mark.full
 def test_the_table_has_a_row_for_each_method():
     rows = multiclass.measured(multiclass.image_segments(40))
     lines = multiclass.table_of(rows).splitlines()

@@ -20,6 +20,7 @@ def test_the_simulator_has_the_rate_and_campaigns_that_come_and_go():
     assert last - first
 
 
+@pytest.mark.full
 def test_a_line_of_the_tables():
     line, forecasts = segments.row("simulator", [STREAM])
     assert re.fullmatch(r"\| simulator \|( [+-][\d,]+ ± [\d,]+ \|){5} [\d.]+ → [\d.]+ \|", line)
@@ -33,9 +34,10 @@ def test_a_line_of_the_tables():
     )
 
 
+@pytest.mark.full
 def test_levels_that_walk_are_followed():
-    """Of 300,000 impressions a calibrator for each campaign loses more, from what it must learn anew of each."""
-    streams = segments_moving.moving(3, 300_000)
+    """Of 200,000 impressions a calibrator for each campaign loses more, from what it must learn anew of each."""
+    streams = segments_moving.moving(3, 200_000)
     found = {}
     for kind, stream in streams.items():
         cells = segments_moving.line(kind, stream).split(" | ")

@@ -31,7 +31,7 @@ def explicit(n, u):
     return binom.pmf(np.arange(n + 1), n, np.asarray(u)[:, None])
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 20, 40, 51, 99, 100])
 def test_basis_is_exact(n):
     for u in EDGES:
@@ -55,7 +55,7 @@ def test_binomials_are_exact():
         assert bernstein.binomials(n).tolist() == [float(comb(n, k)) for k in range(n + 1)]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("n", DEGREES)
 def test_evaluate_is_exact(n):
     rng = np.random.default_rng(n)
@@ -162,7 +162,7 @@ def forms():
 unit = st.one_of(st.floats(0.0, 1.0), st.sampled_from(EDGES))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 50), st.lists(st.tuples(unit, st.floats(0.01, 100.0), st.booleans()), min_size=1, max_size=6))
 def test_compiled_equals_uncompiled(forms, n, rows):
     """Bit for bit: the build forbids fused multiply-add, and both forms add in the same order."""

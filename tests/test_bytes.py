@@ -67,7 +67,7 @@ def same(one, other):
     return one == other
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(PLAIN, st.booleans())
 def test_plain_data_come_back_with_types_and_bits(plain, compress):
     assert same(unpack(pack(plain, compress)), plain)
@@ -148,7 +148,7 @@ def test_each_array_is_stored_in_the_shortest_type_that_holds_it(numbers, size):
     assert same(unpack(content).tolist(), numbers.tolist())
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("long", [4, LONG], ids=["all arrays", "long arrays"])
 @pytest.mark.parametrize(("room", "case"), SOME, ids=lambda value: getattr(value, "name", value))
 def test_every_class_goes_on_from_bytes(room, case, long, monkeypatch):

@@ -34,6 +34,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "bidder.c"
 TO_THE_LAST_BIT = {"identity", "sigmoid", "sigmoids", "beta", "steps", "lines", "log-odds-lines", "cubics", "interval"}
 
 
+@pytest.mark.full
 def test_the_map_of_every_method_is_the_same_in_c(tmp_path):
     scores, y = realistic(seed=4, size=400, a=1.0, b=2.0)
     scores[::2] = np.round(scores[::2] * 16) / 16
@@ -69,6 +70,7 @@ def test_every_piece_is_found_however_the_cuts_lie(tmp_path):
         assert evaluated(x).tolist() == found.predict_many(x).tolist()
 
 
+@pytest.mark.full
 def test_every_scale_and_what_is_no_score(tmp_path):
     rng = np.random.default_rng(2)
     scores = rng.random(300)

@@ -148,7 +148,7 @@ def test_calibrated_draws_have_the_mean_and_the_variance_of_independent_labels()
     assert drawn.var(axis=0) == pytest.approx(variance, rel=0.2)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("make", [DebiasedECE, CORP, SmoothECE, CalibrationSlope])
 @pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (8.0, 1.0)])
 def test_floors_of_right_probabilities_where_a_label_is_sampled(make, of_positives, of_negatives):
@@ -217,6 +217,7 @@ def test_smooth_ece_is_its_definition(bend):
     assert filled(SmoothECE(), p, y, w).get() == pytest.approx(transcribed_smooth_ece(p, y, w), rel=GRID)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n", [200, 20_000])
 @pytest.mark.parametrize("rate", [0.001, 0.02])
 def test_smooth_ece_of_click_rates_is_its_definition(rate, n):
@@ -321,12 +322,12 @@ def test_slope_and_intercept_are_the_maximum_of_the_likelihood():
 
 
 def test_the_floor_of_the_slope_is_what_calibrated_forecasts_exceed_once_in_twenty():
-    rng, exceeded, streams = np.random.default_rng(8), 0, 400
+    rng, exceeded, streams = np.random.default_rng(8), 0, 200
     p, w = rng.choice(LEVELS, 1_000), rng.choice([0.5, 1.0, 3.0], 1_000)
     floor = filled(CalibrationSlope(), p, rng.random(1_000) < p, w).floor
     for _ in range(streams):
         exceeded += abs(filled(CalibrationSlope(), p, rng.random(1_000) < p, w).get() - 1.0) > floor
-    # Three standard errors of 400 streams.
+    # Three standard errors of 200 streams.
     assert exceeded / streams == pytest.approx(0.05, abs=3 * math.sqrt(0.05 * 0.95 / streams))
 
 

@@ -150,7 +150,7 @@ READ_AND_WRITTEN = [
 ]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(("source", "target"), READ_AND_WRITTEN)
 def test_every_format_is_predicted_then_learned_row_by_row(tmp_path: Path, source: str, target: str) -> None:
     rows = made()
@@ -297,6 +297,7 @@ def biased(tmp_path: Path, score: float, rows: int = 4_000) -> Path:
     return save(tmp_path / f"{score}.csv", [{"score": score, "click": y} for y in labels])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("score", "method", "verdict", "ratios"),
     [
@@ -354,6 +355,7 @@ def test_scores_that_are_no_probabilities_have_no_raw_row(tmp_path: Path) -> Non
     assert re.search(r"scores beyond the scale, moved to its end: \d+", result.stdout)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", ["ops", "isotonic", "auto"])
 @pytest.mark.parametrize(("scale", "of"), [("percent", lambda p: 100 * p), ("logit", lambda p: math.log(p / (1 - p)))])
 def test_percentages_and_log_odds_are_read_as_probabilities(
@@ -444,6 +446,7 @@ def rated(path: Path, rows: int, score: float, positives: int) -> Path:
     return save(path, [{"score": score, "click": int(i * positives % rows < positives)} for i in range(rows)])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("rows", "score", "positives", "warns"),
     [
@@ -473,6 +476,7 @@ def timed(path: Path, times: list[float]) -> Path:
     return save(path, [{**row, "t": t} for row, t in zip(made(len(times)), times, strict=True)])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("factor", "options", "warns"),
     [
@@ -498,6 +502,7 @@ def test_milliseconds_with_a_span_in_seconds(tmp_path: Path, factor: float, opti
         )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("factor", "unit"), [(1.0, None), (1e3, "milliseconds"), (1e9, "nanoseconds")])
 def test_times_of_another_unit_for_cycles_of_the_day(tmp_path: Path, factor: float, unit: str | None) -> None:
     """`auto` takes times for seconds, in a run and in a comparison."""
@@ -581,7 +586,7 @@ RUNS_UNDER_POLICIES = [
 ]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize(("method", "policy"), RUNS_UNDER_POLICIES)
 def test_two_halves_with_a_state_are_the_whole(tmp_path: Path, method: list[str], policy: str) -> None:
     name = method[0]
@@ -670,7 +675,7 @@ def test_a_kill_while_saving_leaves_the_old_state_or_the_new(tmp_path: Path) -> 
         "durable.save(one, sys.argv[1])\nprint(flush=True)\n"
         "while True:\n    durable.save(two, sys.argv[1])\n    durable.save(one, sys.argv[1])\n"
     )
-    for wait in (0.05, 0.11):
+    for wait in (0.07,):
         with subprocess.Popen([sys.executable, "-P", "-c", script, str(state)], stdout=subprocess.PIPE) as process:
             line_of(process.stdout)
             time.sleep(wait)
@@ -717,6 +722,8 @@ def test_what_nohup_started_outlives_its_terminal() -> None:
         assert process.wait(PATIENCE) == 0
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_an_interrupt_before_anything_came(tmp_path: Path) -> None:
     with live("--out", tmp_path / "out.csv", "--state", tmp_path / "state.json") as process:
         assert [line_of(process.stdout) for _ in range(2)][1].startswith(b"Auto")
@@ -806,6 +813,7 @@ BAD_FIELDS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("column", "value", "reason", "allowed"), BAD_FIELDS)
 def test_a_field_that_cannot_be_used_ends_the_run_after_the_rows_before_it(
     tmp_path: Path, column: str, value: str, reason: str, allowed: str
@@ -848,6 +856,7 @@ def labelled(path: Path, negative: str, positive: str) -> Path:
     return save(path, [{**row, "click": positive if row["click"] else negative} for row in made()])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("negative", "positive"), [("no", "yes"), ("N", "Y"), ("f", "t"), ("-1", "1")])
 def test_pairs_of_labels_that_are_known(tmp_path: Path, stream: Path, negative: str, positive: str) -> None:
     result = run(labelled(tmp_path / "in.csv", negative, positive))
@@ -866,6 +875,7 @@ def test_labels_in_other_words_need_to_be_told_which_is_positive(tmp_path: Path,
     assert "'click' is a third label; allowed: 'clik' (--positive) or 'noclick'" in line
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("negative", "positive", "other"),
     [("lost", "won", ["--positive", "lost"]), ("1", "2", []), ("1", "2", ["--positive", "1"])],
@@ -918,6 +928,7 @@ def test_a_folder_without_files_is_no_stream(tmp_path: Path) -> None:
     assert "no file in this folder has an ending that is known" in the_line(run(tmp_path / "in.csv"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_truncated_gzip_keeps_the_rows_before_the_cut(tmp_path: Path, skip: bool) -> None:
     source, out, state = save(tmp_path / "in.csv.gz", made(5_000)), tmp_path / "out.csv", tmp_path / "state.json"
@@ -951,6 +962,7 @@ def test_skip_goes_on_and_the_rejects_have_row_column_reason_and_record(tmp_path
     assert json.loads(rejects[2]["record"]) == {"score": "0.4", "click": "maybe"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["bad.csv", "bad.csv.gz", "bad.jsonl", "bad.parquet"])
 def test_rejects_of_a_long_bad_stretch_in_any_format(tmp_path: Path, name: str) -> None:
     source = tmp_path / "in.csv"
@@ -982,7 +994,7 @@ def test_a_stream_of_bad_rows_only(tmp_path: Path) -> None:
 # -- options that do not fit ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     ("options", "printed"),
     [
@@ -1142,6 +1154,7 @@ def test_messages_are_in_words_of_our_own() -> None:
         assert not re.search("(?i)pydantic|input should|validation|expected|typer|argument", message)
 
 
+@pytest.mark.full
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("method", "setting", "shown"),
@@ -1204,7 +1217,7 @@ def shell(command: str, *arguments: object) -> subprocess.CompletedProcess[bytes
 COLUMNS = ["--score", "score", "--label", "click", "--method", "ops"]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("command", "options", "message"),
     [
@@ -1229,6 +1242,7 @@ def test_streams_that_are_closed_or_full(
     assert b"Exception ignored" not in done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("buffered", ["", "1"])
 def test_standard_output_that_takes_a_part_is_no_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffered: str
@@ -1245,6 +1259,7 @@ def test_standard_output_that_takes_a_part_is_no_end(
     assert (done.stdout, done.stderr) == (b'{"str', b"")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("command", "options"),
     [("compare", ("--methods", "ops", "--check")), ("compare", ("--methods", "ops", "--json")), ("run", ())],
@@ -1258,6 +1273,8 @@ def test_a_reader_of_the_table_that_goes_away_is_no_verdict(
     assert done.stderr.strip() == str(CLOSED_PIPE).encode()
 
 
+@pytest.mark.full
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", [("compare", "--methods", "ops"), ("methods",)])
 def test_letters_that_the_encoding_of_the_terminal_has_not(
     stream: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
@@ -1396,6 +1413,7 @@ def test_help_names_every_option_and_fits_80_columns(monkeypatch: pytest.MonkeyP
         assert "..." not in shown.stdout.replace("[ARGS]...", "").replace("{STREAM}...", ""), "no line is cut off"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_on_a_screen_and_help_all_has_every_option_in_one_line(name: str) -> None:
     """A screen has 45 lines of 100 columns. `docs/command_line_rules.md` describes options beyond a line."""
@@ -1525,6 +1543,7 @@ def half_labelled(path: Path) -> Path:
     return save(path, rows)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_row_without_a_label_is_what_it_is_said_to_be(tmp_path: Path, suffix: str) -> None:
     source, out = half_labelled(tmp_path / f"in.{suffix}"), tmp_path / "out.csv"

@@ -16,7 +16,7 @@ from test_resuming import started, weight, whole
 
 import streamcal
 from streamcal.errors import InputError
-from streamcal.stream.inputs import input_files, title_of
+from streamcal.stream.files import input_files, title_of
 
 ROWS = 900
 
@@ -29,7 +29,7 @@ def parts(folder: Path, ending: str = ".csv", rows: int = ROWS) -> list[Path]:
     return [save(folder / f"part-{i}{ending}", found[i * size : (i + 1) * size]) for i in range(3)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".jsonl", ".parquet", ".arrow"])
 def test_files_a_glob_and_a_folder_are_the_one_stream(tmp_path: Path, ending: str) -> None:
     files = parts(tmp_path / "parts", ending)
@@ -88,6 +88,7 @@ def test_an_output_is_none_of_the_files(tmp_path: Path) -> None:
         assert "would overwrite" in the_line(run(*files, option, files[2]))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_file_that_is_added_continues(tmp_path: Path, ending: str) -> None:
     files = parts(tmp_path / "parts", ending)
@@ -130,6 +131,8 @@ def test_files_with_the_same_rows_are_learned_each(tmp_path: Path) -> None:
         assert weight(state) == 200
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_a_run_over_files_that_was_killed_goes_on(tmp_path: Path) -> None:
     files = parts(tmp_path / "parts", rows=30_000)
     expected = whole(tmp_path, save(tmp_path / "all.csv", made(30_000)))
@@ -139,14 +142,14 @@ def test_a_run_over_files_that_was_killed_goes_on(tmp_path: Path) -> None:
             before = state.read_bytes() if state.exists() else b""
             while process.poll() is None and (not state.exists() or state.read_bytes() == before):
                 time.sleep(0.001)
-            if process.poll() is None and kills < 2:
+            if process.poll() is None and not kills:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
             process.communicate(timeout=PATIENCE)
         if process.returncode == 0:
             break
         assert process.returncode == -signal.SIGKILL
-    assert kills >= 1
+    assert kills == 1
     assert read(out) == expected
     assert weight(state) == 30_000
     assert run(*files, "--method", "ops", "--state", state).exit_code == 0
@@ -279,7 +282,7 @@ def halved(rows: int = 300) -> list[dict[str, Any]]:
     return [{**row, "w": row["w"] / 2} for row in made(rows)]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("delimiter", [";", "\t", ","])
 @pytest.mark.parametrize("bad", [False, True])
 def test_a_decimal_comma_is_read_and_written(tmp_path: Path, delimiter: str, bad: bool) -> None:

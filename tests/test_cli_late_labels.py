@@ -78,6 +78,7 @@ def test_it_is_the_loop(tmp_path: Path, name: str) -> None:
     assert served(out) == expected(LabelJoin(Segmented(OnlinePlatt(), by=["place"]), HORIZON), rows, ("place",))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("method", "make", "further", "given"),
     [
@@ -122,7 +123,7 @@ def test_forecasts_are_measured_when_their_horizon_has_passed(tmp_path: Path) ->
     assert f"{ratio:.3f}" in next(line for line in result.output.splitlines() if line.startswith("raw"))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["in.csv", "in.parquet", pytest.param("in.jsonl", marks=pytest.mark.full)])
 @pytest.mark.parametrize(
     ("further", "given"), [({}, ()), ({"early": 10.0}, ("--early", "10s"))], ids=["both at the horizon", "early"]
@@ -154,6 +155,7 @@ def test_versions_of_the_model_are_those_of_the_loop(
     assert held in result.output, "of the newest version"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("versions", [["7", "8"], [7, 8], [7.0, 8.0, float("nan")], ["x" * 256, "y"]])
 def test_what_a_version_may_be(tmp_path: Path, versions: list[Any]) -> None:
     """Whole numbers are integers however they are written, but in CSV texts; NaN and nothing are missing."""
@@ -362,7 +364,7 @@ BAD = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("change", "column", "message"), BAD)
 def test_a_row_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], column: str, message: str) -> None:
     """It is named; where it is skipped, the others are as if it were not there."""
@@ -531,6 +533,7 @@ def test_ids_of_users_in_place_of_impressions_are_told(tmp_path: Path) -> None:
     assert told not in run(save(tmp_path / "twice.csv", twice), *OPTIONS).output
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("nothing", ["NULL", "NaT", "\\N"])
 def test_a_text_for_nothing_is_no_label_and_no_time(tmp_path: Path, nothing: str) -> None:
     rows, out = impressions(), tmp_path / "out.csv"

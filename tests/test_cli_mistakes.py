@@ -88,6 +88,7 @@ def test_dates_that_are_read_as_seconds(
     assert ("give --time-format %Y%m%d, or times such as 2026-02-01" in result.output) == warns
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("first", "step", "options", "said"),
     [
@@ -118,6 +119,7 @@ def test_times_of_a_longer_unit(
     assert ("warning: times" in compared.output) == (first < 1e8)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("times", "read"),
     [
@@ -183,6 +185,7 @@ def test_a_port_in_use_and_a_missing_folder_of_serve(tmp_path: Path) -> None:
     assert "the journal cannot be written: there is no folder" in result.stderr
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("word", ["NULL", "None", "nan", "NaT", "<NA>", "N/A", "\\N", "?", " null "])
 def test_a_text_for_no_label_is_no_label(tmp_path: Path, word: str) -> None:
     """With `--positive 1` it would be the negative one."""
@@ -244,6 +247,7 @@ def test_keys_that_first_rows_leave_out(tmp_path: Path, absent: str) -> None:
     assert "there is no such column" in mistaken.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rows", [5, 200])
 def test_two_values_for_one_key(tmp_path: Path, rows: int) -> None:
     """As two columns of a name, they are an error, unless nothing is read from them."""
@@ -298,6 +302,7 @@ def test_levels_in_another_encoding_are_refused(tmp_path: Path, rows: int) -> No
     assert "iconv" in run(path, "--out", tmp_path / "out.parquet").stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("command", [run, compare])
 def test_rows_skipped_that_are_mostly_of_one_class_are_told(tmp_path: Path, command: object) -> None:
     """Of 2,000 rows 200 are positive; 40 of these, or 400 of the others, have no score."""

@@ -30,7 +30,7 @@ def predict(state: Path, stream: object, *options: object, stdin: bytes | None =
     return program("predict", state, stream, "--score", "score", *options, stdin=stdin)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.arrow", "in.csv.gz"])
 @pytest.mark.parametrize("method", ["venn-abers", "ops"])
 def test_every_format_is_predicted_and_nothing_is_learned(tmp_path: Path, name: str, method: str) -> None:
@@ -116,6 +116,7 @@ def test_what_is_no_state(tmp_path: Path) -> None:
     assert streamcal.load(state).n == 600
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("given", [("--scale", "percent"), ("--decreasing",), ("--positive", "0")])
 def test_a_state_is_not_used_with_other_scores_or_labels(tmp_path: Path, given: tuple[str, ...]) -> None:
     """An option left out or added would mix scores or labels of two meanings, or predict of others, without a word."""

@@ -38,6 +38,7 @@ def expected(rows: list[dict[str, Any]], as_text: bool, cal: Segmented | None = 
     return found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl", "in.parquet", "in.arrows"])
 def test_it_is_the_loop(tmp_path: Path, name: str) -> None:
     rows = rows_with_segments()
@@ -59,6 +60,7 @@ def test_a_row_that_cannot_be_used_makes_no_difference_to_the_others(tmp_path: P
     assert [row["calibrated"] for row in read(tmp_path / "out.jsonl")] == expected(rows, as_text=False)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["in.parquet", "in.jsonl"])
 @pytest.mark.parametrize("bad", [False, True])
 def test_truth_values_are_the_levels_that_the_output_has(tmp_path: Path, name: str, bad: bool) -> None:
@@ -81,6 +83,7 @@ def test_a_level_that_is_none_is_named(tmp_path: Path) -> None:
     assert "level '0.5' of 'campaign' is not possible" in line
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stop", [450, 900])
 def test_pairs_that_are_not_named(tmp_path: Path, stop: int) -> None:
     rows, state, out = rows_with_segments(), tmp_path / "state.json", tmp_path / "out.csv"
@@ -102,6 +105,7 @@ def test_pairs_that_are_not_named(tmp_path: Path, stop: int) -> None:
     assert "a file holds no levels of pairs" in the_line(run(source, *options, *stored, "--pairs"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stop", [1, 450])
 def test_the_same_command_goes_on(tmp_path: Path, stop: int) -> None:
     rows, state, out = rows_with_segments(), tmp_path / "state.json", tmp_path / "out.csv"

@@ -111,7 +111,7 @@ def test_tables_are_streams(table):
 
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
 @pytest.mark.parametrize("verb", ["learn_many", "predict_learn_many"])
-@pytest.mark.sample(4)
+@pytest.mark.sample(36)
 @pytest.mark.parametrize("name", fusion.METHODS)
 def test_columns_of_a_table_are_read_by_name(name, verb, table):
     """Whatever was learned first, a dict or a table, the order of later columns does not matter."""
@@ -134,6 +134,7 @@ def test_columns_of_a_table_are_read_by_name(name, verb, table):
             one.predict_many(table({"a": a, "c": b}))
 
 
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("table", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
 @pytest.mark.parametrize("name", multiclass.METHODS)
 def test_columns_named_as_the_labels_are_read_by_name(name, table):

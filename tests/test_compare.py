@@ -96,6 +96,7 @@ def test_every_method_has_the_measures_of_a_run_of_its_own():
     assert (found.rows, found.positives, found.measured) == (3_000, int(LABELS.sum()), 3_000)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("delay", [1, 100, 5_000])
 def test_late_labels_are_learned_late_across_pieces(delay, monkeypatch):
     monkeypatch.setattr(sources, "PIECE_ROWS", 700)
@@ -115,6 +116,8 @@ def test_methods_given_by_name_are_bounded_and_told_of_the_delay():
     assert all(one.bounded_memory for one in Comparison()._calibrators.values())
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_processes_change_nothing():
     methods = {"ops": OnlinePlatt(), "isotonic": Isotonic(forgetting=Decay(500)), "venn-abers": VennAbers()}
     here, there = (compare((SCORES, LABELS), methods=methods, processes=n) for n in (1, 2))
@@ -177,22 +180,22 @@ def test_a_method_whose_last_solve_fails_has_its_measures_and_no_map():
 
 
 def test_memory_does_not_grow_with_the_stream():
-    def peak(pieces):
-        rng = np.random.default_rng(0)
+    rng, peaks = np.random.default_rng(0), []
 
-        def generated():
-            for _ in range(pieces):
-                scores = rng.random(PIECE_ROWS)
-                yield Observations(scores, rng.random(PIECE_ROWS) < scores**2, None, None)
+    def generated():
+        for piece in range(8):
+            scores = rng.random(PIECE_ROWS)
+            yield Observations(scores, rng.random(PIECE_ROWS) < scores**2, None, None)
+            if piece == 1:
+                peaks.append(tracemalloc.get_traced_memory()[1])
+                tracemalloc.reset_peak()
 
-        comparison = Comparison(["ops", "isotonic"])
-        tracemalloc.start()
-        comparison.run(Source("generated", generated()))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    assert peak(10) < 1.2 * peak(2)  # cells of the measures go on being filled; the stream is five times as long
+    comparison = Comparison(["ops", "isotonic"])
+    tracemalloc.start()
+    comparison.run(Source("generated", generated()))
+    peaks.append(tracemalloc.get_traced_memory()[1])
+    tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]  # cells of the measures go on being filled; the stream is four times as long
 
 
 def test_zero_weights_and_nothing_at_all():
@@ -331,6 +334,7 @@ def test_progress_is_told_after_every_piece(monkeypatch):
 # -- over time ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("n", [5, 16, 2_048, 2_049, 30_000])
 def test_parts_hold_everything_and_are_few(n, caplog):
     scores, y, w = stream(n)
@@ -477,6 +481,7 @@ def test_json_is_what_python_has(file):
     assert found["methods"]["isotonic"]["against_base"]["verdict"] in ("better", "worse", "no difference shown")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("seed", "a", "b", "size", "divide"), [(1, 1, 9, 800, np.inf), (2, 1, 20, 2_000, 50)])
 def test_no_one_is_told_to_keep_a_score_that_predicts_many_times_the_positives(tmp_path, seed, a, b, size, divide):
     rng = np.random.default_rng(seed)
@@ -586,6 +591,7 @@ def test_scores_beyond_the_scale_are_said(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (6.0, 1.0)])
 def test_alarms_of_a_stream_that_is_sampled_by_label_are_of_the_whole(of_positives, of_negatives):
     """Each row counts once; without a regard to the sampling, right forecasts raise dozens of alarms."""

@@ -54,6 +54,7 @@ def without_times(found: Any) -> Any:
     return [without_times(one) for one in found] if isinstance(found, list) else found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("early", [None, 10.0])
 def test_each_method_is_judged_by_what_its_own_join_issued(
     tmp_path: Path, early: float | None, monkeypatch: pytest.MonkeyPatch
@@ -90,6 +91,8 @@ def test_the_table_is_that_of_run(tmp_path: Path) -> None:
     assert f"{len(ROWS) - len(judged(ROWS)[0])} more wait" in read
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_segments_groups_and_processes(tmp_path: Path) -> None:
     file = save(tmp_path / "in.parquet", ROWS)
     options = ("--methods", "ops", "--segment", "place", "--multicalibrate", "place")

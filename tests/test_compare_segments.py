@@ -157,6 +157,7 @@ def test_the_table_and_the_forest_plot_show_the_levels():
     assert "<h3>By campaign × placement</h3>" in html
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_table_is_in_parts_as_wide_as_the_terminal(width):
     found = compare(DATA, label="click", methods=["ops", "online-beta"], segments=["campaign"])

@@ -57,10 +57,10 @@ def test_debiased_ece_is_its_definition(weighted: bool, bins: int) -> None:
 
 
 def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
-    """Over 150 streams: the square before the root has mean 0, and the floor is exceeded in 5 %."""
+    """Over 80 streams: the square before the root has mean 0, and the floor is exceeded in 5 %."""
     rng = np.random.default_rng(0)
     squares, above = [], 0
-    for _ in range(150):
+    for _ in range(80):
         p = rng.choice(np.linspace(0.03, 0.97, 40), 1_500)
         y = rng.random(len(p)) < p
         ece = DebiasedECE(10)
@@ -70,7 +70,7 @@ def test_debiased_ece_of_a_calibrated_model_is_nothing_but_chance() -> None:
     # four standard errors of the mean
     assert abs(np.mean(squares)) < 4 * np.std(squares) / math.sqrt(len(squares))
     # The sum of ten squared normals has a longer right tail than a normal: 5 % becomes 6 to 7.
-    assert binom.ppf(0.001, 150, 0.05) <= above <= binom.ppf(0.999, 150, 0.07)
+    assert binom.ppf(0.001, 80, 0.05) <= above <= binom.ppf(0.999, 80, 0.07)
 
 
 def test_debiased_ece_adds_up_and_takes_back() -> None:
@@ -192,7 +192,7 @@ def test_adaptive_difference_is_its_definition() -> None:
 def test_adaptive_intervals_cover_at_all_times_together(rate: float) -> None:
     """Two forecasts of which neither is better, looked at 40 times; the range is not known before the first ones."""
     rng = np.random.default_rng(7)
-    runs, steps, confidence = 40, 1_500, 0.8
+    runs, steps, confidence = 24, 1_500, 0.8
     p = min(2.0 * rate, 0.8)
 
     def gap(q: float) -> float:
@@ -391,6 +391,7 @@ def test_weighted_difference_is_its_definition() -> None:
     assert loop.state() == pytest.approx(difference.state(), rel=1e-9)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["negatives at 1 %", "positives at 10 %", "of the row"])
 def test_weighted_intervals_cover_at_all_times_together(kind: str) -> None:
     """The expected differences of the rows by their weights, of two forecasts that are wrong on either side.
@@ -398,7 +399,7 @@ def test_weighted_intervals_cover_at_all_times_together(kind: str) -> None:
     With weights of labels the intervals of the same rows without weights, which are those of the sample, miss them.
     """
     rng = np.random.default_rng(7)
-    runs, confidence = 40, 0.8
+    runs, confidence = 20, 0.8
     missed = missed_without = 0
     for _ in range(runs):
         true, y, w, shares = sampled_stream(kind, 20_000, rng)

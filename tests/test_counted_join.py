@@ -94,6 +94,7 @@ def table(cal):
 # -- what is learned ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("late", [0.0, 10.0, HORIZON])
 @pytest.mark.parametrize("seed", range(2))
 def test_on_a_grid_the_statistic_is_that_of_a_plain_join_with_its_own_times(seed, late):
@@ -123,6 +124,7 @@ def test_on_a_grid_the_statistic_is_that_of_a_plain_join_with_its_own_times(seed
         assert join.tally()["uncorrected"] == 0
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("forgetting", [Decay(100.0, by="time"), Window(200.0, by="time")], ids=["decay", "window"])
 def test_times_are_rounded_down_to_buckets(seed, forgetting):
@@ -140,6 +142,7 @@ def test_times_are_rounded_down_to_buckets(seed, forgetting):
     assert counts[1]["corrected"] > 0
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("early", [None, 8.0])
 @pytest.mark.parametrize("make", [OnlinePlatt, Auto, lambda: Segmented(OnlinePlatt(), by=["campaign"])])
 def test_with_one_prediction_a_bucket_all_is_as_in_a_plain_join(make, early):
@@ -380,6 +383,7 @@ def test_a_key_is_no_part_of_a_state():
 # -- in columns --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("make", "room", "seed"),
     [
@@ -452,9 +456,9 @@ def test_a_bad_row_changes_nothing():
 
 
 def test_memory_does_not_grow_with_predictions():
-    """Ten times the predictions in the same time take the same memory; the bits of clicks have a limit."""
+    """Five times the predictions in the same time take the same memory; the bits of clicks have a limit."""
     sizes = []
-    for n in (100_000, 1_000_000):
+    for n in (60_000, 300_000):
         join = CountedJoin(OnlinePlatt(discount=1.0), 21_600.0, key=KEY, click_bits=2**12)
         scores = np.resize(np.linspace(0.001, 0.4, 313), n // 20)
         for k in range(20):
@@ -498,6 +502,7 @@ def test_groups_are_numbered_again_when_they_are_gone():
 # -- early, versions, and what is refused ------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fast", [0.5, 0.02])
 def test_early_labels_have_the_share_of_clicks_that_are_known(fast):
     """The share is that of a plain join; where it is small, both learn at the horizon."""
@@ -655,6 +660,7 @@ def test_the_width_of_a_bucket_divides_the_horizon():
 # -- states and journals -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", [OnlinePlatt, Auto, lambda: Segmented(OnlinePlatt(), by=["c"])])
 def test_a_state_goes_on_to_the_last_bit(make):
     rng, join, tokens = random.Random(2), counted(make(), early=8.0, click_bits=64), []

@@ -59,6 +59,7 @@ def classes() -> dict[str, Any]:
     return after(OnlineVectorScaling(), [({"a": 0.7, "b": 0.3}, "a"), ({"a": 0.2, "b": 0.8}, "b")] * 3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("number", [6, 500_000])
 def test_more_labels_than_classes_were_learned(number):
     state = changed(classes(), "learned.labels", [f"label {k}" for k in range(number)])

@@ -148,6 +148,7 @@ def test_without_matplotlib_it_says_how_to_get_the_picture(monkeypatch: pytest.M
     assert not (tmp_path / "no.png").exists()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(("name", "at_once"), [("nowhere/no.png", True), ("no.xyz", False), ("folder.png", True)])
 def test_a_picture_that_cannot_be_saved_ends_with_one_line(tmp_path: Path, name: str, at_once: bool) -> None:
@@ -160,6 +161,7 @@ def test_a_picture_that_cannot_be_saved_ends_with_one_line(tmp_path: Path, name:
     assert line.startswith(f"streamcal: {tmp_path / name}: the picture cannot be written: ")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("short")
 def test_a_picture_without_an_ending_is_a_png(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -201,6 +203,7 @@ def test_the_late_correction_is_exact() -> None:
     assert "it says 0.2500: not the same again" in demo_report.correction_text(broken)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("short")
 def test_drift_is_counted_part_by_part() -> None:
     result = demo.run(lambda rows, share: None)
@@ -244,6 +247,7 @@ def test_progress_is_told_up_to_the_end() -> None:
     assert told == [(rows, rows / (2 * CALLS)) for rows in range(demo.TELL_EVERY, 2 * CALLS + 1, demo.TELL_EVERY)]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("short")
 def test_every_call_is_calibrated_before_it_is_learned() -> None:
     result = demo.run(lambda rows, share: None)

@@ -78,6 +78,7 @@ def scored(path: Path, scale: str) -> tuple[Path, np.ndarray, np.ndarray]:
     return path, truth, y
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scale", ["margin:300,850", "", "percent"])
 def test_a_run_warns_and_reads_falling_scores_where_told(tmp_path: Path, scale: str) -> None:
     path, truth, y = scored(tmp_path / "in.csv", scale)
@@ -136,7 +137,7 @@ def made(method: Any, scale: Scale) -> Any:
         pytest.skip(str(error))
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(17)
 @pytest.mark.parametrize("kind", SCALES)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_decreasing_scale_is_the_increasing_one_on_mirror_images(name: str, kind: str) -> None:
@@ -248,6 +249,7 @@ def test_hard_labels_as_scores_are_seen() -> None:
     assert not sampled(np.zeros(200), y).has_only_classes()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("order", "message"),
     [

@@ -306,7 +306,7 @@ def test_the_e_process_is_valid_under_the_null_and_finds_what_is_wrong():
 # -- the laws ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("make", METRICS)
 @settings(max_examples=15)
 @given(rows=streams, cut=st.integers(0, 8))
@@ -405,6 +405,7 @@ def test_the_crps_of_a_normal_of_no_width_is_the_distance_to_its_mean(sd):
     assert Normal(3.0, sd).crps([-5.0, 3.0, 1e200]).tolist() == [8.0, pytest.approx(0.0, abs=sd), 1e200]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("forecast", "within"),
     [

@@ -29,6 +29,7 @@ def examples_in(name):
     return doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name), name)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_are_right(name):
     runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)

@@ -74,7 +74,7 @@ EVERY = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("methods", "name", "learned"), EVERY)
 def test_what_is_saved_is_loaded(methods, name, learned, tmp_path):
     cal = built(methods[name])

@@ -84,6 +84,7 @@ def test_the_query_is_the_forecast_in_sqlite(calibrator):
     assert_query_is_the_forecast(cal, executed(database, cal, "sqlite", "TEXT", "REAL"))
 
 
+@pytest.mark.full
 def test_the_query_is_the_forecast_in_duckdb():
     duckdb = pytest.importorskip("duckdb", reason='pip install ".[test]" installs DuckDB')
     database, cal = duckdb.connect(config={"threads": 1}), learned()
@@ -127,6 +128,8 @@ def test_the_query_is_the_forecast_in_postgresql():
     assert_query_is_the_forecast(cal, [(int(id), float(p)) for id, p in found])
 
 
+@pytest.mark.full
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "clickhouse"])
 def test_a_parser_reads_the_query_for_databases_that_are_not_run(dialect):
     sqlglot = pytest.importorskip("sqlglot", reason='pip install ".[test]" installs sqlglot')

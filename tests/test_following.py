@@ -128,7 +128,7 @@ def test_a_followed_fit_is_that_of_solve(method, policy):
     cal = FOLLOWED[method](forgetting=POLICIES[policy], resolution=256)
     counted, calls, steps = Counted(cal), 0, 0
     gone = []
-    for number, (score, y, w, t) in enumerate(stream(3, 1200)):
+    for number, (score, y, w, t) in enumerate(stream(3, 700)):
         cal.learn_one(score, y, w, t)
         if cal.unlearns and number % 7 == 3:
             gone.append((score, y, w, t))
@@ -147,7 +147,7 @@ def test_a_followed_fit_is_that_of_solve(method, policy):
     assert calls <= 0.05 * steps, "the sums at the anchor are of no use"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
     cal, other = (FOLLOWED[method](resolution=256, prior=Prior(5.0)) for _ in range(2))
@@ -176,7 +176,7 @@ def test_a_followed_fit_survives_heavy_observations_merges_and_batches(method):
     assert_followed(cal)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("method", FOLLOWING)
 @pytest.mark.parametrize(
     "labels", ["noise", "separated", *(pytest.param(x, marks=pytest.mark.full) for x in ("falling", "one"))]
@@ -207,7 +207,7 @@ def test_a_followed_fit_on_other_scales(method, scale):
             assert_followed(cal)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", FOLLOWING)
 def test_a_saved_calibrator_and_its_copy_go_on_alike(method, policy):
@@ -259,7 +259,7 @@ def test_parameters_far_from_the_anchor_are_found_by_passes():
 SHORT = {f"decay-{size:g}": Decay(size) for size in (3.6, 10.0, 30.0, 100.0, 400.0)} | {"window-30": Window(30)}
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(36)
 @pytest.mark.parametrize("policy", SHORT)
 @pytest.mark.parametrize("method", LOGISTIC)
 def test_under_short_half_lives_passes_over_the_points_that_matter_find_the_map_of_solve(method, policy):
@@ -352,7 +352,7 @@ CELLS = {
 }
 
 
-@pytest.mark.sample(16)
+@pytest.mark.sample(64)
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "rough"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", CELLS)
@@ -382,6 +382,7 @@ def test_what_is_read_beside_a_score_is_what_the_map_says(method, policy, whole)
         assert cal.predict_one(0.25) == pytest.approx(cal.map().predict_one(0.25), abs=within)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", CELLS)
 def test_what_is_read_beside_a_score_after_all_weights_were_scaled(method):
     """Decay scales them every 16 half-lives."""
@@ -441,6 +442,7 @@ def test_binnings_that_are_followed_are_those_made_anew(policy, weights):
     assert followed > 50
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rate", [0.5, 0.02])
 def test_binnings_that_are_not_scored_do_not_count(rate):
     """All weights are whole, but the last one: after it every binning is scored."""
@@ -471,7 +473,7 @@ def test_more_binnings_than_are_kept_are_left_to_solve():
 # ---- moments in twice the precision ----------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("variance", ["within", "total"])
 @pytest.mark.parametrize("kind", ["scores", "far", "noise", "weights"])
 def test_recent_moments_are_the_exact_ones(variance, kind):
@@ -512,7 +514,7 @@ def test_recent_moments_leave_to_the_integers_what_cancels():
 # ---- blocks beside a score -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("kind", ["whole", "rough", "ties", "grid", "separated"])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("method", [CenteredIsotonic, SmoothIsotonic])

@@ -190,6 +190,7 @@ def test_a_window_retracts_what_a_list_would(steps):
     assert json.dumps(through_json(cal).state_dict()) == json.dumps(cal.state_dict())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("policy", [Window(50), Window(50.0, by="time")], ids=["count", "time"])
 @pytest.mark.parametrize("method", [Bernstein, Platt], ids=lambda method: method.name)
 def test_a_window_of_floating_sums_does_not_drift(method, policy):
@@ -204,6 +205,7 @@ def test_a_window_of_floating_sums_does_not_drift(method, policy):
     assert cal.n == pytest.approx(fresh.n, rel=ROUNDED)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("policy", [Window(50), Window(50.0, by="time")], ids=["count", "time"])
 @pytest.mark.parametrize("method", [Bernstein, Platt], ids=lambda method: method.name)
 def test_the_sums_of_a_window_are_rebuilt_once_in_a_turnover(method, policy):
@@ -634,7 +636,7 @@ def test_what_outweighed_the_rest_leaves_a_window_without_a_trace(method, by, he
         )
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(36)
 @pytest.mark.parametrize(("method", "params"), list(additive_methods()))
 @pytest.mark.parametrize("by", ["count", "time"])
 def test_a_window_is_its_reload_whatever_its_weights(method, params, by):
@@ -650,6 +652,7 @@ def test_a_window_is_its_reload_whatever_its_weights(method, params, by):
         assert_close(cal.predict_many(places), through_json(cal).predict_many(places), 1e-5)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("method", [Platt, Isotonic, VennAbers])
 @pytest.mark.parametrize("by", ["count", "time"])
 def test_a_window_continues_as_its_reload_where_weights_stop_being_whole(method, by):
@@ -675,6 +678,7 @@ def test_a_window_of_few_observations_after_many_is_saved(method):
     assert through_json(cal).predict_one(0.3) == cal.predict_one(0.3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", [Platt, Isotonic, VennAbers])
 @pytest.mark.parametrize("unit", [1.0, 0.3])
 def test_a_stream_in_a_window_is_the_loop_where_weights_stop_being_whole(method, unit):

@@ -46,7 +46,7 @@ def columns(table: Any) -> dict[str, list[Any]]:
     return table.to_dict(as_series=False) if isinstance(table, pl.DataFrame) else table.to_pydict()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("ignore:time='t' has no effect")
 @pytest.mark.parametrize("method", ["ops", "venn-abers"])
 @pytest.mark.parametrize("name", TABLES)
@@ -86,7 +86,7 @@ def texts(values: list[Any], kind: Any, coded: bool) -> Any:
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("coded", [False, True])
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_texts_of_every_type_of_arrow(tmp_path: Any, kind: Any, coded: bool) -> None:
@@ -188,6 +188,7 @@ def test_a_column_of_objects_of_several_types_is_read_as_one_of_csv(library: Any
         assert streamcal.compare(table, score="s", label="y", methods=["ops"]).rows == 4
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("library", [pd, pl])
 @pytest.mark.parametrize(
     ("scores", "labels", "message"),

@@ -23,6 +23,7 @@ def by_hand(y, p, scores, w, cells, fewest):
     return (np.mean(gaps), np.max(gaps)) if gaps else (None, None)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("width", "cells", "fewest"), [(2, 10, 20), (2, 3, 0), (1, 7, 100), (3, 2, 150), (2, 10, 1e6)])
 def test_it_is_its_formula(width, cells, fewest):
     data = rows(2_000, width)

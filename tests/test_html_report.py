@@ -412,6 +412,7 @@ def test_report_and_compare_write_the_same_page(file, tmp_path, monkeypatch):
     assert re.sub(timed, "", text) == re.sub(timed, "", other)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("stream", "name"), [(".", "day"), ("../day/", "day"), ("*.csv", "stream")])
 def test_a_report_has_the_name_of_the_folder(file, tmp_path, monkeypatch, stream, name):
     (tmp_path / "day").mkdir()

@@ -101,7 +101,7 @@ def random_steps(rng, steps, scores, weight, retracted=0.35):
 # ---- exactness ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -205,6 +205,7 @@ def test_ten_million_operations():
         stream_over_cells(seed, 500_000, n, scores)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("order", ["sorted", "reversed", "inwards"])
 @pytest.mark.parametrize("kernel", BOTH)
 def test_orders_of_arrival(order, kernel):
@@ -303,6 +304,7 @@ def test_nearly_collinear_minorants(kernel, bend):
             assert tree.isotonic(score) == pytest.approx(oracle.isotonic(score), rel=0, abs=close)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("growth", [pytest.param(1.05, marks=pytest.mark.full), 1.5, 7.0])
 def test_forward_decay(kernel, growth):
@@ -333,7 +335,7 @@ def test_forward_decay(kernel, growth):
     assert tree.to_arrays()[0].tolist() == scores[~few].tolist()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kernel", BOTH)
 @pytest.mark.parametrize("halvings", [300, 495, 500, 520, 700, 999])
 def test_weights_scaled_to_where_their_products_underflow(kernel, halvings):
@@ -468,7 +470,7 @@ def random_groups(rng, n):
     return scores, w, np.floor(w * rng.random(len(scores))), np.full(len(scores), 2)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("held", [0, 1, 60, 3000])
 @pytest.mark.parametrize("new", [0, 1, 50, 2000])
 def test_update_sorted_is_the_loop(held, new):
@@ -510,6 +512,7 @@ def test_arrays_answer_as_single_scores_do():
     assert (p1 <= 1).all()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("distinct", [5, 60, 2000])
 def test_both_scans_of_a_leaf_find_the_same_end(distinct):
     """Whole masses below WHOLE_LIMIT are scanned by sums from the start: the same tree, to the last bit."""
@@ -541,6 +544,7 @@ UNUSUAL_OBSERVATIONS = [
 ]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", [HullTree, PLAIN], ids=["imported", "plain"])
 def test_the_fast_path_takes_what_needs_no_conversion(kernel):
     rng = np.random.default_rng(6)
@@ -608,6 +612,7 @@ def test_copies():
 # ---- compiled and uncompiled -------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(hull_tree.__file__.endswith(".py"), reason="nothing was compiled")
 @pytest.mark.parametrize("weight", [whole, fractional])
 def test_compiled_and_uncompiled_agree_bit_by_bit(weight):
@@ -625,6 +630,7 @@ def test_compiled_and_uncompiled_agree_bit_by_bit(weight):
         assert a.tolist() == b.tolist()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("intervals", [True, False])
 @pytest.mark.parametrize("room", [0, 30, 400])
 def test_a_stream_is_the_same_in_both_forms_and_that_of_single_steps(intervals, room):

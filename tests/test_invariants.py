@@ -98,7 +98,7 @@ def bulk(cal, kind, x, y, w, t):
         cal.learn_many([x] * 3, [y] * 3, [w] * 3, [t] * 3)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(15)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("kind", LEARNERS)
 @given(operations=OPERATIONS)
@@ -132,7 +132,7 @@ def test_invariants_hold_after_every_change(kind, policy, operations):
         check(cal)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("policy", ["forever", "window", "time-window", "decay"])
 @pytest.mark.parametrize("method", [Platt, Isotonic, HistogramBinning, Bernstein, Gaussian, CrossVennAbers])
 @given(operations=OPERATIONS)

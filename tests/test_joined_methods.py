@@ -61,6 +61,7 @@ def test_what_was_saved_goes_on_to_the_last_bit(make, early):
     assert json.dumps(straight[0].state_dict()) == json.dumps(again[0].state_dict())
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [Auto, lambda: Segmented("auto", by=["campaign"])])
 def test_a_journal_holds_keys_versions_and_weights(make, tmp_path):
     """All that a mixture with keys needs to be resumed, to the last bit: without a snapshot, and after one."""

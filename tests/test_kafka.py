@@ -96,6 +96,7 @@ def by_hand(impressions, clicks):
     return join, found
 
 
+@pytest.mark.full
 def test_a_backlog_is_read_in_the_order_of_time_also_after_kills(broker, tmp_path):
     """Predictions and state are those of one pass by hand; no click is lost, and none is learned twice."""
     producer, address = broker
@@ -129,6 +130,7 @@ def test_a_backlog_is_read_in_the_order_of_time_also_after_kills(broker, tmp_pat
         assert join.calibrator.state_dict() == wanted[0].calibrator.state_dict()
 
 
+@pytest.mark.full
 def test_messages_that_cannot_be_used_are_told_of_and_left_out(broker, tmp_path):
     producer, address = broker
     impressions, _ = events(20)
@@ -147,6 +149,7 @@ def test_messages_that_cannot_be_used_are_told_of_and_left_out(broker, tmp_path)
     assert "offset 23 is left out: score" in said, said
 
 
+@pytest.mark.full
 def test_a_topic_that_is_missing_ends_it(tmp_path):
     producer = kafka.Producer({"test.mock.num.brokers": 1, "log_level": 0})
     (one,) = producer.list_topics(timeout=PATIENCE).brokers.values()

@@ -281,7 +281,7 @@ def test_weights_of_outcomes_do_not_depend_on_their_order(order):
 def test_groups_are_corrected_with_the_weights_of_the_labels():
     """One negative of 50 is kept: without their weights half of a group are clicks, and 0.5 is predicted."""
     rng, join = random.Random(0), LabelJoin(Multicalibrated("online-platt", by=["campaign"]), 50.0)
-    for k in range(6_000):
+    for k in range(3_000):
         y = rng.random() < 0.5  # 0.01 of all impressions are clicked, and 0.02 of the others are kept
         join.issue(k, 0.02, float(k), keys={"campaign": k % 2})
         join.resolve(k, y, k + 1.0, w=1.0 if y else 50.0)
@@ -704,6 +704,7 @@ def uploaded(method, every, early=900.0, n=8_000, rate=0.1):
     return join, issued
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("every", [60.0, 900.0, 3_600.0, 14_400.0])
 def test_clicks_that_are_uploaded_late_are_early_by_the_time_when_they_are_known(every):
     with warnings.catch_warnings():
@@ -768,6 +769,7 @@ def of_share(make, share, early=21_600.0, n=4_000, score=0.1):
     return issued
 
 
+@pytest.mark.sample(5)
 @pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
 @pytest.mark.parametrize("share", SHARES)
 def test_with_early_identity_is_the_identity_whatever_the_share(share):
@@ -786,6 +788,7 @@ WHATEVER_THE_SHARE = [
 ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
 @pytest.mark.parametrize("make", [one for one in WHATEVER_THE_SHARE if one.id != "hedged-ops"])
 @pytest.mark.parametrize("share", [0.0, pytest.param(0.25, marks=pytest.mark.full)])
@@ -795,6 +798,7 @@ def test_with_early_a_right_score_stays_right_whatever_the_share(make, share):
     assert np.mean(issued[2_000:]) == pytest.approx(0.1, rel=0.2)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.filterwarnings("ignore:.*labels are learned at the horizon")
 @pytest.mark.parametrize("make", [*WHATEVER_THE_SHARE, lambda: Platt(forgetting=Decay(300))])
 def test_where_no_click_is_early_what_is_issued_is_what_is_issued_without_early(make):
@@ -857,12 +861,12 @@ def test_early_needs_probabilities_and_a_longer_horizon():
 
 def test_memory_is_bounded_and_what_is_held_is_spread_evenly():
     join = LabelJoin(Identity(), horizon=10_000.0, max_held=1_000)
-    held = [join.issue(k, 0.5, float(k)) and join.held for k in range(50_000)]
+    held = [join.issue(k, 0.5, float(k)) and join.held for k in range(25_000)]
     assert max(held) <= 1_000
     waiting = np.array([one.number for one in list(join.predictions.values())[-join.waiting :]])
     assert len(waiting) > 250  # below a quarter of the room, all would be held again
     # ten equal parts of the horizon hold about as many each: ten impressions to one place, kept without clumps
-    counts = np.histogram(waiting, bins=10, range=(40_000, 50_000))[0]
+    counts = np.histogram(waiting, bins=10, range=(15_000, 25_000))[0]
     assert counts.min() > 0.5 * counts.mean()
     tally = join.tally()
     assert tally["unheld"] + tally["learned"] + join.waiting == tally["issued"]
@@ -1230,7 +1234,7 @@ def test_a_level_that_is_missing_is_left_out(missing):
         one.issue("half", 0.3, 130.0, keys={"device": 0.5})
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("damage", DAMAGES, ids=str)
 def test_damaged_states_are_refused(damage):
     state = rich(20.0).state_dict()
@@ -1259,6 +1263,7 @@ def survives(state, seed):
     return True
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("early", "seeds"),
     [

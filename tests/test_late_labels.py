@@ -78,7 +78,7 @@ def test_a_label_that_goes_on_coming_is_believed(name):
     assert p == pytest.approx(0.6, abs=0.15)  # four binary fits, divided by their sum
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(7)
 @each
 @pytest.mark.parametrize("places", [(0, 60), (60, 0), (30, 1)])
 def test_the_row_that_names_a_label_first_may_stand_anywhere(name, places):

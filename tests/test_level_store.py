@@ -120,6 +120,7 @@ def test_old_rows_are_dropped_and_nothing_changes(path, small):
     assert known(bounded) == known(unbounded)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("stored", [(True, True), (True, False), (False, True)])
 def test_merging(tmp_path, small, stored):
     def pair(name, seed, has_store):
@@ -244,7 +245,13 @@ def test_a_join_resumes_with_its_levels(path, tmp_path):
         assert join.predict_one(0.2, keys={"campaign": 3}) == whole.predict_one(0.2, keys={"campaign": 3})
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(40, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(1, marks=[pytest.mark.full, pytest.mark.in_every_share]),
+        pytest.param(40, marks=pytest.mark.full),
+    ],
+)
 def test_a_join_that_is_killed_has_its_levels(kills):
     kill(kills)
 
@@ -396,6 +403,7 @@ def test_kept_states_of_a_join_are_bounded(path):
         assert len(rows._kept) <= 1 + level_store.STATES_OF_JOIN
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("killed", [False, True])
 def test_levels_of_the_last_snapshot_are_kept_while_later_ones_fail(path, killed):
     def resumed():

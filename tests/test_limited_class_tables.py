@@ -144,7 +144,7 @@ def test_the_loss_beside_the_exact_fit(method, k, most):
     assert stated > lost[2000] + 10.0 * most
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(12)
 @each
 @pytest.mark.parametrize("policy", [Window(500), Decay(half_life=300), Window(500, by="time")])
 def test_policies_with_cells(method, policy):
@@ -169,6 +169,7 @@ def test_limits_that_are_not_possible_are_refused(limit):
         VectorScaling(limit=limit)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("method", [TemperatureScaling, VectorScaling, Dirichlet, StructuredMatrixScaling])
 @pytest.mark.parametrize("classes", [3, 8])
 def test_a_state_of_the_defaults_stays_below_64_kilobytes(method, classes):

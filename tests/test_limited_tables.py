@@ -59,6 +59,7 @@ def held(table):
     return plain(table.state())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_order_does_not_matter_and_merging_is_concatenation(seed):
     x, _ = pairs(300, seed)

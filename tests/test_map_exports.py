@@ -12,7 +12,6 @@ import shutil
 import sqlite3
 import subprocess
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,13 +97,21 @@ def in_sql(maps, folder):
 
 
 def in_javascript(maps, folder):
-    def evaluated(text, scores):
-        command = ["node", str(Path(__file__).parents[1] / "maps" / "javascript" / "main.mjs")]
-        lines = "\n".join([text, *map(repr, scores.tolist()), ""])
+    program = """
+    import { readFileSync } from "node:fs";
+    const { calibrate } = await import(process.argv[1]);
+    for (const line of readFileSync(0, "utf8").trim().split("\\n")) console.log(String(calibrate(Number(line))));
+    """
+
+    def evaluated(place, scores):
+        command = ["node", "--input-type=module", "-e", program, str(folder / f"map{place}.mjs")]
+        lines = "\n".join(map(repr, scores.tolist()))
         done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
         return np.array(done.stdout.split(), dtype=float)
 
-    return [partial(evaluated, one.to_json()) for one in maps]
+    for place, one in enumerate(maps):
+        (folder / f"map{place}.mjs").write_text(one.to_js(), encoding="utf-8")
+    return [partial(evaluated, place) for place in range(len(maps))]
 
 
 EXPORTS = {"json": in_json, "onnx": in_onnx, "c": compiled, "sql": in_sql}
@@ -112,7 +119,8 @@ if shutil.which("node"):
     EXPORTS["js"] = in_javascript
 
 
-@pytest.mark.sample(13)
+@pytest.mark.full
+@pytest.mark.sample(26)
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_export_keeps_the_laws(name, tmp_path):
     maps = learned(name)

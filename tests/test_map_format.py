@@ -15,7 +15,7 @@ import pytest
 from compiled_maps import compiled
 from laws.binary import realistic
 
-from streamcal import REGISTRY, load_map
+from streamcal import REGISTRY, CrossVennAbers, load_map
 from streamcal.maps import portable
 
 FOLDER = Path(__file__).parents[1] / "maps"
@@ -96,6 +96,7 @@ def built(language, folder):
     return [program]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "language",
     [
@@ -140,7 +141,7 @@ def test_a_wrong_evaluator_is_found(tmp_path):
 @pytest.mark.parametrize(
     "files",
     [
-        [Path(portable.__file__).with_name("calibration_map.mjs")],
+        [FOLDER / "javascript/calibration_map.mjs"],
         [FOLDER / "go/calibration_map.go"],
         [FOLDER / "java/CalibrationMap.java"],
         [FOLDER / "rust/calibration_map.rs", FOLDER / "rust/formulas.rs"],
@@ -192,14 +193,23 @@ def test_what_the_schema_refuses_is_no_map(validator):
 
 
 def test_a_map_is_an_es_module_too(tmp_path):
+    """A map of folds takes one score, or one of each fold."""
     needs("node")
-    cal = REGISTRY["auto"]()
+    cal, folded = REGISTRY["auto"](), CrossVennAbers(folds=3)
     scores, y = realistic(seed=4, size=200, a=1.0, b=2.0)
     cal.learn_many(scores, y)
+    folded.learn_many(scores, y, fold=np.arange(len(y)) % 3)
     (tmp_path / "map.mjs").write_text(cal.map().to_js(), encoding="utf-8")
-    program = 'import { calibrate } from "./map.mjs"; console.log(calibrate(0.25), calibrate(2), calibrate(null));'
+    (tmp_path / "folded.mjs").write_text(folded.map().to_js(), encoding="utf-8")
+    program = """
+    import { calibrate } from "./map.mjs";
+    import { calibrate as folded } from "./folded.mjs";
+    console.log(calibrate(0.25), folded(0.2), folded(0.2, 0.3, 0.4));
+    console.log(calibrate(2), calibrate(null), calibrate(), folded(0.2, 0.3), folded(0.2, 0.3, NaN), folded(NaN));
+    """
     command = ["node", "--input-type=module", "-e", program]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    found, *none = map(float, done.stdout.split())
-    assert found == pytest.approx(cal.predict_one(0.25), abs=1e-12)
-    assert list(map(math.isnan, none)) == [True, True]
+    values, none = done.stdout.splitlines()
+    want = [cal.predict_one(0.25), folded.predict_one(0.2), folded.predict_one([0.2, 0.3, 0.4])]
+    assert list(map(float, values.split())) == pytest.approx(want, abs=1e-12)
+    assert none.split() == ["NaN"] * 6

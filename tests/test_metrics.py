@@ -189,6 +189,7 @@ def sampled_by_label(seed: int, of_positives: float, of_negatives: float, n: int
     return p[kept], y[kept], w[kept]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (1.0, 200.0), (10.0, 1.0), (1.0, 1.0)])
 def test_the_interval_of_the_calibration_ratio_where_a_label_is_sampled(
     of_positives: float, of_negatives: float
@@ -247,7 +248,7 @@ def test_update_many_is_the_loop(make: type[Metric], rows: list[tuple[float, boo
     assert state(many) == state(filled(make, rows))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", METRICS)
 @given(first=observations, second=observations)
 def test_merge_is_concatenation(make: type[Metric], first: list, second: list) -> None:
@@ -270,7 +271,7 @@ def test_merge_with_itself_doubles_the_weight(make: type[Metric]) -> None:
     assert metric.get() == pytest.approx(value, rel=SUMS)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", METRICS)
 @given(kept=exact_observations, gone=exact_observations, seed=st.integers(0, 5))
 def test_revert_undoes_update(make: type[Metric], kept: list, gone: list, seed: int) -> None:
@@ -394,7 +395,7 @@ def many_rows(rate: float) -> list:
     return stream(20_000, seed=3, rate=rate)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("rate", [0.5, 0.05, 0.003])
 @pytest.mark.parametrize("bins", [1, 7, 15, 100])
 def test_ece_is_within_its_own_bound_of_the_exact_one(rate: float, bins: int) -> None:

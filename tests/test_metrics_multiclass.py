@@ -60,6 +60,7 @@ def test_a_label_without_a_probability_had_none():
     assert ece.by_label() == {"a": 1.0, "b": 1.0}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("build", METRICS)
 def test_order_merging_reverting_and_weights(build):
     whole, empty = filled(build()), build()

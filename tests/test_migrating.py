@@ -61,7 +61,7 @@ def test_with_another_horizon_each_label_is_learned_once(path, horizon):
     assert join.tally()["positives"] == sum(k % 7 == 0 for k in range(300))  # `late` is the horizon by default
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "make", [lambda: OnlinePlatt(discount=1.0), TrackingOPS, lambda: Segmented("ops", by=["campaign"])]
 )
@@ -129,6 +129,7 @@ def test_an_early_window_that_changes_begins_a_new_calibrator(tmp_path, early, h
     assert LabelJoin.from_bytes(join.to_bytes()).state_dict() == join.state_dict()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "make",
     [
@@ -166,6 +167,7 @@ def test_a_calibrator_that_forgets_by_time_is_replaced_where_the_clock_was_ahead
         assert own.tally()["late"] == 0
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("early", [None, 10.0])
 @pytest.mark.parametrize("horizon", [50.0, 80.0])
 def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
@@ -204,6 +206,7 @@ def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
         assert restored.state_dict() == join.state_dict()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("horizon", [400.0, 900.0])
 def test_a_new_curve_of_delays_counts_the_early_clicks_that_are_remembered(tmp_path, horizon):
     """With the later ones alone, the share of early clicks is much too small, and predictions too high."""
@@ -254,6 +257,7 @@ def test_labels_that_a_shorter_horizon_makes_due_are_counted_for_a_new_calibrato
     assert (done.kept, done.learned, join.calibrator.n) == (False, 80, 80.0)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("early", [None, 10.0])
 @pytest.mark.parametrize(
     "make",

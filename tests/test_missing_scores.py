@@ -40,7 +40,7 @@ def stream(size, seed=0, gaps=True):
     return scores, (rng.random(size) < truth).astype(int)
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(15)
 @each
 @pytest.mark.parametrize("places", [(0,), (0, 2), (1, 2), (0, 1, 2)])
 def test_the_fit_is_that_to_all_observations_with_these_scores(name, places):
@@ -203,6 +203,7 @@ class Transcribed:
         self.products = self.d * self.products + (1 - self.d) * self.prior + w * (np.outer(phi, phi) + left)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("discount", "bound"), [(1.0, 8.0), (0.98, 3.0)])
 def test_logistic_fusion_is_its_formula(discount, bound):
     scores, y = stream(80, seed=3)
@@ -258,6 +259,7 @@ def test_parameters_that_are_not_possible_are_refused(params):
 # -- degrees -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("width", "degrees"), [(1, 5), (2, 5), (3, 3), (4, 2), (5, 1), (6, 1), (9, 1)])
 def test_degrees_are_chosen_from_the_number_of_scores(width, degrees):
     assert BernsteinFusion(n_scores=width).map().predict_one([0.5] * width) == 0.5

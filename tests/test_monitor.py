@@ -100,6 +100,7 @@ def test_false_alarms_are_as_few_as_promised(centre):
     assert found <= binom.isf(1e-6, streams, 0.05)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("centre", [-1.0, -3.2])
 def test_false_alarms_of_the_detector_are_as_rare_as_promised(centre):
     """Compare the number of false alarms with its expectation, at most n/run_length.
@@ -136,6 +137,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_an_alarm_says_what_moved_and_since_when(form, kind):
@@ -154,6 +156,7 @@ def test_an_alarm_says_what_moved_and_since_when(form, kind):
     assert named.count(kind) >= 7  # 3 of 10 wrong names have a chance of some 10 % at 15 %, 4 have one of 1 %
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_segment_that_moves_is_named(form):
     z, rng = forecasts(12_000, 4)
@@ -480,6 +483,7 @@ CHANGES_OF_DISTRIBUTIONS = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", CHANGES_OF_DISTRIBUTIONS)
 def test_an_alarm_of_distributions_says_what_moved(form, kind):

@@ -175,7 +175,7 @@ def require_theorem(cal, rows, before, after, n):
             assert bound <= min((everywhere + variance * (math.expm1(h) - h)) / h for h in TILTS) + 1e-9
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(21)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("base", "large"), [*((base, LARGE) for base in BASES), ("any", 12.0)])
 def test_the_theorem(kind, base, large):
@@ -376,7 +376,7 @@ class Late:
         assert {group: self.cal.gap(*group).pending for group in self.most} == self.most
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(180)
 @pytest.mark.parametrize("kind", [*KINDS, "coin"])
 @pytest.mark.parametrize("delay", [0, 1, 30, 400])
 @pytest.mark.parametrize(("base", "large"), [*((base, LARGE) for base in BASES), ("any", 3.0)])
@@ -385,7 +385,7 @@ def test_the_theorem_for_late_labels(kind, delay, base, large):
     rng, nature, labels = np.random.default_rng(8), Adversary(kind, 4), []
     late = Late(Multicalibrated("identity", by=BY, pairs=True))
     late.cal._accounts.large = large
-    for t in range(900):
+    for t in range(600):
         z, keys = BASES[base](rng), {"a": int(rng.integers(4)), "b": int(rng.integers(3))}
         expected = late.cal.predict_one(z, keys=keys)
         p = late.issue(z, keys)
@@ -395,7 +395,7 @@ def test_the_theorem_for_late_labels(kind, delay, base, large):
         if len(labels) > delay:
             place = int(rng.integers(len(labels)))
             late.settle(place, labels.pop(place))
-        if t in (500, 899):
+        if t in (330, 599):
             late.require_theorem()
     everything = late.cal.gap()
     if everything.variance > large * everything.pending:
@@ -408,7 +408,7 @@ def test_the_theorem_for_late_labels(kind, delay, base, large):
 def test_a_bound_for_late_labels_is_reached():
     """One coin decides each block, and is known once the block is over: no method has less than √(N·V)."""
     late, rng, ratios = Late(Multicalibrated("identity", by=["a", "b"], bins=0)), np.random.default_rng(1), []
-    for _ in range(60):
+    for _ in range(25):
         y = bool(rng.random() < 0.5)
         for _ in range(50):
             late.issue(0.5, {"a": 0, "b": 0})
@@ -559,6 +559,7 @@ def test_columns_may_be_iterators():
     assert cals[1].predict_many(scores, keys={"a": iter(keys["a"])}).tolist() == expected.tolist()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "make", [lambda by: Segmented(OnlinePlatt(), by, pairs=len(by) > 1), lambda by: Segmented("ops", by)]
 )
@@ -580,6 +581,7 @@ def test_a_calibrator_that_reads_the_same_levels_is_the_one_alone(make, by):
     assert one.predict_many(scores, keys=keys).tolist() == later
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("most", [3, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     """With `balance`, `groups` and `capitals`, of which it is made."""
@@ -800,6 +802,7 @@ def test_the_table_of_levels_is_an_ordered_dict(alike, most):
     assert accounts.evidence_of(1, 999) is None
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["unlikely", "coin", "flip"])
 def test_the_theorem_for_late_labels_of_levels_that_make_room(kind):
     """Of the observations since the level was last admitted, and for the log loss of all."""
@@ -916,6 +919,7 @@ def test_what_cannot_be_merged_or_unlearned():
         cal.unlearn_one(0.5, True, keys={})
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "make", [lambda: "identity", lambda: Auto(delay=2), lambda: Segmented("ops", by=["a", "b"], pairs=True)]
 )
@@ -957,6 +961,7 @@ def changed(cal, change):
     return signed(state)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "change",
     [
@@ -1081,6 +1086,7 @@ def traffic(n, seed=0):
     return list(rows_of(scores, keys, y))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", [lambda: "identity", lambda: "auto", lambda: Segmented("ops", by=["b", "c"])])
 def test_a_join_issues_and_settles(make):
     """Against `issue` and `settle`, called by hand on a queue."""

@@ -129,7 +129,8 @@ def checked(path):
     )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_prints_what_it_stores(path):
     pytest.importorskip("matplotlib", reason="the extra plot is not installed")

@@ -94,6 +94,7 @@ TEXTS = {
 NUMBERS = st.floats(0.0, 1.0).map(repr) | st.decimals(0, 1, places=25).map(str) | st.floats().map(repr)
 
 
+@pytest.mark.sample(5)
 @given(rows=st.lists(st.fixed_dictionaries({n: st.sampled_from([*t, GOOD[n]]) for n, t in TEXTS.items()}), max_size=3))
 @pytest.mark.parametrize("kind", SCORES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
@@ -236,6 +237,7 @@ def test_a_label_reader_that_was_refused_has_seen_nothing(tmp_path: Path) -> Non
 # -- predicting, learning and measuring by column ------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [OnlinePlatt, Isotonic, VennAbers, lambda: Isotonic(forgetting=Window(50, by="time"))])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_steps_are_a_loop_of_one(make: Callable[[], Any], weighted: bool) -> None:

@@ -54,7 +54,7 @@ def run(model, scores, output="probability", /, **inputs):
     return session.run([output], inputs or {"score": scores})[0]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", REGISTRY)
 def test_the_map_of_every_method_is_the_same_in_onnx(name):
     scores, y = realistic(seed=4, size=400, a=1.0, b=2.0)
@@ -119,7 +119,7 @@ def test_one_score_is_used_for_every_fold():
     assert run(cal.map().to_onnx(), PROBES).tolist() == cal.map().predict_many(PROBES).tolist()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("point", ["log-minimax", "brier-minimax", "self-consistent"])
 @pytest.mark.parametrize("scale", [Probability(), Probability(decreasing=True), Interval(-1.0, 0.75)], ids=repr)
 def test_each_fold_may_have_a_score_of_its_own(point, scale):
@@ -151,7 +151,7 @@ def test_a_map_without_folds_has_no_scores_of_folds():
         CrossVennAbers(folds=2).map().to_sql(["a", "b"])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("opset", [9, 12, 13, 21])
 def test_every_kind_needs_no_more_than_the_oldest_opset(opset):
     """LightGBM models are exported at opset 9."""
@@ -191,7 +191,8 @@ def fitted(method, p, y):
     return method.map()
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("zipmap", [True, False])
 @pytest.mark.parametrize("method", [Auto, VennAbers, Platt, Isotonic])
 def test_a_map_is_joined_behind_a_model_of_scikit_learn(method, zipmap):
@@ -230,6 +231,8 @@ def exported_from(package, x, y):
     return model, converters.convert_xgboost(model, initial_types=kinds, target_opset=15)
 
 
+@pytest.mark.full
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("package", ["lightgbm", "xgboost"])
 def test_a_map_is_joined_behind_gradient_boosting(package):
     x, y, later, outcomes = clicks()

@@ -549,7 +549,7 @@ def test_active_set_meets_the_optimality_conditions_of_the_full_problem(degree, 
     assert np.minimum(np.abs(slope + multiplier), np.where(slope + multiplier >= 0.0, d, np.inf)).max() <= 1e-8
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("degree", [5, 10, 20, 30])
 @pytest.mark.parametrize("forgetting", [Window(400), Decay(half_life=200)], ids=repr)
 def test_bernstein_that_forgets_is_the_full_batch_problem(forgetting, degree):

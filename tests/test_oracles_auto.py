@@ -121,8 +121,8 @@ class LadderByHand:
 class RowsByHand:
     """Weights in rows of three learning rates, and the mixture of them by what each forecast."""
 
-    def __init__(self, prior):
-        self.prior = np.array(prior) / np.sum(prior)
+    def __init__(self, prior, group=None):
+        self.prior, self.group = np.array(prior) / np.sum(prior), group or len(prior)
         self.rows, self.log_wealth, self.late = np.array([self.prior] * 3), np.zeros(3), False
 
     def weights(self):
@@ -143,7 +143,10 @@ class RowsByHand:
         gains = np.array([likelihood(z, y) for z in said])
         for row, rate in enumerate((w, w * (1.0 + late) ** -0.5, w / (1.0 + late))):
             updated = self.rows[row] * gains**rate
-            self.rows[row] = (1.0 - share) * updated / updated.sum() + share * self.prior
+            shared = (1.0 - share) * updated / updated.sum() + share * self.prior
+            own, prior = updated[: self.group], self.prior[: self.group]
+            within = (1.0 - share) * own / own.sum() + share * prior / prior.sum()
+            self.rows[row] = [*(shared[: self.group].sum() * within), *shared[self.group :]]
         if self.late:
             self.log_wealth = self.log_wealth + w * (1.0 + late) ** -0.75 * np.log([likelihood(z, y) for z in each])
 
@@ -199,7 +202,7 @@ class AutoByHand:
             for keep in table.STACK_KEEP
         ]
         self.correction, self.corrected = CorrectionByHand(), RowsByHand(CORRECTED)
-        self.experts, self.rungs = RowsByHand(table.PRIOR), RowsByHand(table.RUNG_PRIOR)
+        self.experts, self.rungs = RowsByHand(table.PRIOR, size), RowsByHand(table.RUNG_PRIOR)
         self.means = np.zeros(len(table.LABEL_MEANS))
         self.slots = [(math.nan, np.zeros(2), 0.0, 0.0)] * 32
         self.clock, self.information, self.owed, self.units = 0.0, 0.0, 0.0, 0
@@ -414,20 +417,22 @@ def test_another_expert_is_a_row_of_the_table(monkeypatch):
     assert sigmoid(mixture.at(1.0, math.nan)) < 0.5
 
 
-@pytest.mark.parametrize("units", [1.0, 1e-3])
-def test_weights_follow_every_sequence_of_experts(units):
+@pytest.mark.parametrize(("units", "group"), [(1.0, 4), (1e-3, 4), (1.0, 3)])
+def test_weights_follow_every_sequence_of_experts(units, group):
     """The bound in the notes of `LateWeights`, for changes at random places, against experts that take turns."""
     rng, prior, shares = np.random.default_rng(4), np.array([0.5, 0.2, 0.2, 0.1]), 100.0
-    weights, z, rows = LateWeights(prior), rng.normal(0.0, 2.0, (3_000, 4)), np.zeros(3)
+    levels = 1 if group == 4 else 2
+    weights, z, rows = LateWeights(prior, group), rng.normal(0.0, 2.0, (3_000, 4)), np.zeros(3)
     best, loss, total, bound, length = 0, 0.0, 0.0, 0.0, len(z) * units
     for i, forecasts in enumerate(z):
         u = units * rng.uniform(0.5, 1.0)
         if i and rng.random() < 0.003:  # the sequence changes to another expert
             best = int(rng.integers(4))
-            bound += math.log(1.0 / prior[best]) + math.log(1.0 + length / shares) + math.log((total + u + shares) / u)
+            bound += math.log(1.0 / prior[best])
+            bound += levels * (math.log(1.0 + length / shares) + math.log((total + u + shares) / u))
         y = float(rng.random() < sigmoid(2.0 * forecasts[best]))
         loss += math.log(likelihood(forecasts[best], y)) - math.log(likelihood(weights.mixed(forecasts, 0), y))
         total += u
         weights.judge(np.concatenate([forecasts, rows]), 0, 4, y, 1.0, 0.0, u / (total + shares))
-        assert loss <= bound + math.log(1.0 / prior[0]) + math.log(1.0 + length / shares)
+        assert loss <= bound + math.log(1.0 / prior[0]) + levels * math.log(1.0 + length / shares)
     assert bound > 5.0

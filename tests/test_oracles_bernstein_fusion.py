@@ -238,6 +238,7 @@ def test_the_solver_says_why_it_did_not_solve():
     assert not solver.solve(np.full(25, np.nan), np.zeros(9), 1.0).solved
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("policy", [Forever(), Window(150), Decay(60.0, by="time")], ids=repr)
 def test_a_fit_from_the_last_active_set_is_that_from_none(policy):
     """After every step, retractions, batches and heavy observations included; and a saved one goes on alike."""

@@ -86,6 +86,7 @@ def centred_by_hand(s, y, w):
         points[i : i + 2] = [[(x * v + x2 * v2) / (v + v2), (p * v + p2 * v2) / (v + v2), v + v2]]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stream", STREAMS)
 def test_centred_isotonic_is_the_plain_transcription(stream):
     for seed in range(8):
@@ -197,6 +198,7 @@ def bdeu_by_hand(y, bins):
     return score
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [0.0, 1.0, 6.0])
 def test_the_number_of_bins_has_the_largest_bdeu_score(shape):
     for seed in range(5):
@@ -282,6 +284,7 @@ def spline_by_scipy(s, y, w, penalty, lo, hi):
     return BSpline(knots, tails @ steps[:23], 3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scale", [Probability(), Interval(-1.0, 2.0)], ids=repr)
 @pytest.mark.parametrize("penalty", [0.0, 1e-4, 0.01, 1.0])
 def test_a_smoothing_spline_is_the_program_of_the_paper(penalty, scale):
@@ -409,6 +412,7 @@ def test_acp_with_5_percent_of_unit_weights_is_k_nearest_neighbours():
     np.testing.assert_allclose(cal.predict_many(queries), y[nearest].mean(axis=1), **FORMULA)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("forgetting", [Window(50), Decay(half_life=40)], ids=repr)
 def test_acp_that_forgets(forgetting):
     rng = np.random.default_rng(9)

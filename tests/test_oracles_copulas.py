@@ -52,7 +52,7 @@ def vine_copula(family, *parameters):
     return vine.Bicop(family=kind, rotation=rotation, parameters=np.array(parameters)[:, None])
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(18)
 @pytest.mark.parametrize(("family", "theta"), [pair for pair in PAIRS if pair[0] != "plackett"])
 def test_densities_are_those_of_pyvinecopulib(family, theta):
     u = everywhere(np.random.default_rng(0))
@@ -157,6 +157,7 @@ def test_the_fit_reaches_the_likelihood_of_pyvinecopulib(family, parameters):
     assert fit_copula(u, np.ones(1_000)).family == family  # and it is the likeliest of the eight
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("degrees", [1.5, 2.7, 5.0, 11.0, 40.0])
 def test_the_degrees_of_freedom_are_those_of_the_largest_likelihood(degrees):
     """No degrees of freedom of a fine grid have a larger likelihood, each with its best correlation."""
@@ -418,6 +419,7 @@ def samples(family, size):
     return stats.norm.cdf(rng.multivariate_normal([0, 0], correlated(-0.4 if family == "gaussian" else 0.0), size))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("family", ["student", "clayton", "gaussian", "independence"])
 @pytest.mark.parametrize("more", [1, 20, 400])
 def test_a_search_with_a_start_ends_where_one_without_does(family, more):
@@ -462,8 +464,8 @@ def test_the_degrees_of_freedom_are_better_than_their_neighbours():
 
 def test_a_stream_of_fusions_is_solved_as_from_nothing():
     rng = np.random.default_rng(13)
-    y = rng.random(120) < 0.5
-    p = expit(rng.normal(size=(120, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + y[:, None])
+    y = rng.random(50) < 0.5
+    p = expit(rng.normal(size=(50, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + y[:, None])
     cal = CopulaFusion()
     for one, label in zip(p, y, strict=True):
         cal.learn_one(one, label)
@@ -473,6 +475,7 @@ def test_a_stream_of_fusions_is_solved_as_from_nothing():
     np.testing.assert_allclose(cal.predict_many(p), cold.predict_many(p), atol=1e-6)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", [5, 12])
 def test_predicting_before_does_not_move_a_fit_of_few_tied_points(seed):
     """The likelihood of Student's copula has several maxima then, and a start would choose among them."""

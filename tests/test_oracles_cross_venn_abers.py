@@ -91,9 +91,9 @@ def test_it_is_algorithm_7(folds, levels, weights):
     """Learned and unlearned at random, asked with a score a fold and with one score, now and then nearly empty."""
     rng = np.random.default_rng(folds)
     cals, held = {point: CrossVennAbers(point, folds) for point in POINTS}, []
-    fresh = iter(stream(rng, 1_500, folds, levels, weights))
-    for step in range(1_500):
-        if held and rng.random() < (0.95 if step // 300 % 5 == 4 else 0.3):
+    fresh = iter(stream(rng, 600, folds, levels, weights))
+    for step in range(600):
+        if held and rng.random() < (0.95 if step // 120 % 5 == 4 else 0.3):
             *observation, fold = held.pop(rng.integers(len(held)))
             for cal in cals.values():
                 cal.unlearn_one(*observation, fold=fold)
@@ -448,6 +448,7 @@ def test_bad_arrays_and_parameters():
 # -- the package -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "base", [GaussianNB(), LogisticRegression(), DecisionTreeClassifier(max_depth=4, random_state=0)], ids=repr
 )

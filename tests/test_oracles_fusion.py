@@ -102,6 +102,7 @@ def test_any_weights_give_the_quadratic_program(size, width):
         np.testing.assert_allclose(found, isotonic_regression(mean, sample_weight=weight), rtol=0.0, atol=1e-14)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("kind", ["tenths", "decayed", "wild"])
 def test_other_weights_give_it_to_rounding(kind):
     """Against exact fractions, where many sums are equal but for rounding, or differ by 24 orders of magnitude."""
@@ -205,6 +206,7 @@ def test_the_bounds_of_the_table():
 # -- Venn-Abers on a partial order -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("width", "policy"), [(2, None), (3, None), (2, Window(7)), (2, Decay(half_life=4))])
 def test_pairs_are_the_max_min_formula_with_the_object_added(width, policy):
     rng = np.random.default_rng(width)

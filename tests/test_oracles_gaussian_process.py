@@ -151,6 +151,7 @@ def test_weights_beyond_the_ridge_are_no_answer():
     assert (solution.solved, solution.status) == (False, "too much weight")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sd", [0.0, 0.5, 1.0, 2.0])
 def test_the_mean_of_a_sigmoid_is_its_integral(sd):
     for mean in (-6.0, -1.0, 0.0, 3.0):
@@ -161,6 +162,7 @@ def test_the_mean_of_a_sigmoid_is_its_integral(sd):
 # -- the method --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scale", ["normal", Probability(), Logit(-8.0, 8.0)])
 def test_it_is_scikit_learns_classifier(scale):
     distributions, y = stream(25)
@@ -284,6 +286,7 @@ forecasts = st.builds(Normal, st.floats(-30.0, 30.0), st.sampled_from([1e-9, 1e-
 )
 
 
+@pytest.mark.sample(2)
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.tuples(forecasts, st.floats(-30.0, 30.0), weights), max_size=8), forecasts)
 @pytest.mark.parametrize("options", [{}, {"mean": "zero", "point": "mean", "scale": Probability()}])

@@ -42,6 +42,7 @@ def stream(seed, size, classes, slope=1.6):
 # -- Venn-Abers --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("strategy", "theirs"), [("ovr", "one_vs_rest"), ("ovo", "one_vs_one")])
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("classes", [3, 5])
@@ -185,7 +186,7 @@ MODELS = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("prior", [0.5, 20.0])
 def test_the_fit_is_the_minimum_that_scipy_finds(name, prior):
@@ -371,7 +372,7 @@ def test_the_prior_on_the_slope_of_a_class_that_comes_at_tiny_scores():
 BATCH_METHODS = [TemperatureScaling, VectorScaling, Dirichlet, StructuredMatrixScaling]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("classes", [2, 4, 10])
 @pytest.mark.parametrize(

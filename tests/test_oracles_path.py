@@ -308,6 +308,7 @@ def test_a_linear_trend_fulfils_the_conditions_of_optimality(seed, share):
     assert problem.kinks >= kinks.sum() > 0
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("method", [LinearTrend, ELiTE])
 def test_a_path_that_starts_from_the_last_one_is_that_without_a_start(method, seed):
@@ -387,7 +388,7 @@ def trends_by_clarabel(distinct, weight, mean):
     return np.array(fits), np.array(criteria)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(4))
 def test_linear_trend_by_aicc_and_elite_are_their_definitions(seed):
     s, y, w = stream(seed, 300, 20)

@@ -238,7 +238,7 @@ def test_conformal_pits_are_uniform_in_finite_samples(resolution):
 
 
 def test_conformal_quantiles_have_their_levels_exactly():
-    trials, n = 800, 4
+    trials, n = 400, 4
     outcomes, _ = repeated(trials, n, seed=8)
     forecast = Normal(0.0, 3.0)
     below = np.zeros(n)
@@ -403,7 +403,7 @@ def test_what_is_no_distribution_and_no_question(make):
 RAMP = Piecewise([0.0, 0.1, 0.3, 0.35, 0.8, 1.0], [0.0, 0.3, 0.35, 0.35, 0.9, 1.0])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("base", [stats.norm(0.5, 2.0), stats.expon(), stats.t(5.0), stats.beta(2.0, 3.0)])
 def test_recalibrated_distributions_by_numerical_integration(base):
     found = recalibrated(base, RAMP)
@@ -433,7 +433,7 @@ def test_recalibrated_normals_have_their_closed_mean():
     assert Recalibrated(Normal(0.0, 1.0), close).mean == pytest.approx(0.98 * stats.norm.ppf(0.3), abs=0.02)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("rate", [0.5, 1.0, 3.0, 10.0, 100.0, 1000.0])
 def test_counts_are_exact_as_pieces_and_near_otherwise(rate):
     counts = np.arange(int(rate + 40.0 * math.sqrt(rate)))
@@ -492,7 +492,7 @@ class OneByOne:
 BOUNDED = {"support": SUPPORT}
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("distribution", [statistics.NormalDist(0.0, 1.0), OneByOne()], ids=["statistics", "own"])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_cdf_that_takes_floats_alone_is_one_as_any_other(name, distribution):
@@ -605,6 +605,7 @@ def _area(cdf, ends):
     return total
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("geometric", [True, False])
 @pytest.mark.parametrize("far", [50.0, 1e3, 1e6])
 def test_a_knot_far_away_takes_no_time(far, geometric):

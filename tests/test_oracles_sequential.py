@@ -114,7 +114,7 @@ LADDER_STREAMS = {
 }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("late", [0, 7])
 @pytest.mark.parametrize("name", LADDER_STREAMS)
 def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
@@ -261,8 +261,8 @@ def theta_of(cal):
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("weights", ["one", "any"])
 def test_online_beta_is_the_plain_transcription(weights):
-    s, y, w = stream(1, 1_500, shape=4.0, weights=weights)
-    s[::500], s[1::500] = 0.0, 1.0  # log-odds clamped at ±16
+    s, y, w = stream(1, 600, shape=4.0, weights=weights)
+    s[::200], s[1::200] = 0.0, 1.0  # log-odds clamped at ±16
     cal, by_hand, x = OnlineBeta(), OnlineBetaByHand(), log_odds(s)
     for i in range(len(s)):
         cal.learn_one(s[i], y[i], w[i])
@@ -331,6 +331,7 @@ def step_in_fractions(theta, a, g, radius):
     return at(high), True
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_projection_is_exact_beside_any_curvature(size):
     """A that is up to 10^60 times as heavy in one direction: the multiplier is looked for in the others."""
@@ -404,6 +405,7 @@ class ProtectedByHand:
             self.active[j] = [(1.0 - rate) * wealth + rate * sum(row) / 9.0 for wealth in row]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("weights", ["one", "any"])
 @pytest.mark.parametrize("params", [{}, {"jump_rates": (0.2, 1.0), "passive": 0.01}])
 def test_protected_is_the_plain_transcription(params, weights):
@@ -445,7 +447,7 @@ def loss(p, y):
     return -np.log(np.where(np.asarray(y) > 0, p, 1.0 - np.asarray(p)))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("passive", [0.5, 0.1])
 @pytest.mark.parametrize("kind", ["calibrated", "overconfident", "against it", "fooled", "weights that fall"])
 def test_protected_loses_at_most_log_1_over_passive(kind, passive):
@@ -579,6 +581,7 @@ def draw(seed, number):
     return ((z ^ (z >> 31)) >> 11) / 2**53
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("bins", "seed", "weights"), [(10, 0, "one"), (4, 1, "any"), (1, 2, "one"), (3, 2**64 - 1, "one")]
 )
@@ -605,7 +608,7 @@ def calibration_error(said, y):
     return sum(abs(np.sum(y[said == value] - value)) for value in np.unique(said)) / len(y)
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("places", [3, 10, 25])
 @pytest.mark.parametrize("adversary", ["against the mean", "against the likelier", "for the worse"])
 def test_f99_keeps_its_bound_against_an_adversary_who_cannot_peek(adversary, places):

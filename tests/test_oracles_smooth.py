@@ -114,6 +114,7 @@ def test_gaussian_at_its_limits():
     assert light.predict_many([-9.0, 9.0]).tolist() == pytest.approx([1 / 3, 1 / 3])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("forgetting", [Window(200), Decay(half_life=77.7)], ids=repr)
 @pytest.mark.parametrize("prior", [None, Prior(5.0)])
 def test_gaussian_that_forgets_is_its_formula(forgetting, prior):
@@ -263,6 +264,7 @@ def test_beta_reaches_its_bounds():
         assert 0.0 in (cal.map().a, cal.map().b)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stream", [name for name in STREAMS if name != "a is 0"])
 @pytest.mark.parametrize("form", FORMS)
 def test_beta_is_the_package_betacal(form, stream):
@@ -436,7 +438,7 @@ LOGISTIC_STREAMS = {
 }
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("stream", LOGISTIC_STREAMS)
 @pytest.mark.parametrize("degree", [1, 5, 10])
 def test_bernstein_logistic_is_the_cone_program(degree, stream):

@@ -75,6 +75,8 @@ def test_shares_of_the_suite_are_all_of_it(request):
         assert int((ROOT / ".ci" / "landing").read_text(encoding="utf-8")) > 0
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_the_cases_from_outside_must_pass(tmp_path):
     """One that fails twice and then passes is a timing; one that always fails is wrong."""
     ci = ROOT / ".ci" / "run"

@@ -16,11 +16,12 @@ def test_each_page_says_what_differs_from_the_paper(page):
     assert text.count(differences.TITLE) == 1
 
 
+@pytest.mark.full
 def test_the_regret_of_a_choice_is_that_of_the_class():
     """The script computes the mixture from the candidates' forecasts."""
     rng = np.random.default_rng(0)
-    scores = rng.random(400)
-    y = rng.random(400) < scores
+    scores = rng.random(150)
+    y = rng.random(150) < scores
     for _, make in prequential_choice.GRIDS.values():
         found, cal = prequential_choice.regret(make(), scores, y), make()
         p = cal.predict_learn_many(scores, y)

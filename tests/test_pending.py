@@ -52,6 +52,7 @@ def plain(cal):
     return json.dumps(cal.state_dict())
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("make", LIVE.values(), ids=LIVE)
 def test_labels_come_in_another_order_to_a_calibrator_that_was_saved(make):
     """Each prediction is pickled; in between others are asked for, and every seventh label never comes."""
@@ -72,6 +73,7 @@ def test_labels_come_in_another_order_to_a_calibrator_that_was_saved(make):
     assert plain(saved) == plain(cal)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("make", LIVE.values(), ids=LIVE)
 def test_settled_in_the_order_of_issue_it_is_what_a_join_learns(make):
     cal, join, waiting = make(), LabelJoin(make(), horizon=20.0), []
@@ -85,6 +87,7 @@ def test_settled_in_the_order_of_issue_it_is_what_a_join_learns(make):
     assert plain(join.calibrator) == plain(cal)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["chain", "chain of auto", "pairs", "choice"])
 def test_what_is_settled_at_once_is_learned_as_by_learn_one(name):
     issuing, loop = LIVE[name](), LIVE[name]()
@@ -99,6 +102,7 @@ def test_what_is_settled_at_once_is_learned_as_by_learn_one(name):
     assert plain(issuing) == plain(loop)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "method", [Auto, lambda: Protected(delay=3), lambda: PrequentialChoice(Bernstein, degree=[1, 4])]
 )
@@ -106,7 +110,7 @@ def test_one_vs_rest_keeps_the_records_of_its_binary_methods(method):
     """Of labels that have no calibrator yet too, and one that comes without a score; further predictions do nothing."""
     rng = np.random.default_rng(2)
     loop, at_once, late, saved, waiting = (*(OneVsRest(method()) for _ in range(4)), [])
-    for k in range(120):
+    for k in range(80):
         a = float(rng.choice([0.25, 0.5, 0.625]))
         scores = {"a": a, "b": 0.875 - a, "c": 0.125} if k % 10 else {"a": a, "b": 1.0 - a}
         y = "never seen" if k == 60 else "abc"[int(rng.integers(3))]
@@ -161,6 +165,7 @@ def test_a_weight_of_0_returns_the_stakes():
     assert cal._accounts.slots(1)[0, :10].tolist() == [*[pytest.approx(0.0, abs=1e-15)] * 8, 1.0, 0.0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("delay", [0, 20])
 def test_the_promise_of_auto_holds_where_labels_are_lost_and_predictions_asked_for_twice(delay):
     """One score and a rate that moves: a label of another prediction would be worth nats."""

@@ -1,9 +1,11 @@
 """The table of pending predictions against a dict, and both forms of `pending_table` and of `pending_steps`."""
 
 import json
+import struct
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,12 @@ from hypothesis import strategies as st
 from test_kernel_forms import bits, plain_kernels, twins
 
 from streamcal.calibrators.online_platt import MEMORIES, MEMORY_PRIOR
+from streamcal.errors import StateError
 from streamcal.kernels import COMPILED
 from streamcal.kernels.pending.pending_table import PendingTable, plain_ids
-from streamcal.live.issued import check_id
+from streamcal.live import events
+from streamcal.live.issued import Issued, check_id
+from streamcal.live.journal import SIZE, event_at
 
 IDS = st.one_of(
     st.integers(-(2**53), 2**53),
@@ -25,13 +30,14 @@ IDS = st.one_of(
     st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=20).map(check_id),
     st.sampled_from(["a", "007", "1e5", "A" * 36, str(uuid.UUID(int=7)), str(uuid.UUID(int=10**37)).upper()]),
 )
+VERSIONS = st.none() | st.sampled_from(["v1", 2])
 KEYS = st.none() | st.dictionaries(st.sampled_from("abc"), st.integers(0, 3) | st.sampled_from("xyz"), min_size=1)
 ROWS = st.tuples(
     IDS,
     st.floats(0.0, 1.0),
     st.floats(0.0, 1.0),
     st.floats(-1e9, 1e9),
-    st.none() | st.sampled_from(["v1", 2]),
+    VERSIONS,
     KEYS,
     st.sampled_from([1.0, 1.0, 2.5]),
     st.floats(0.0, 10.0),
@@ -89,6 +95,7 @@ def lived(table: Any, steps: list[Any], make: Callable[[], Any]) -> None:
             copied = make()
             copied.names, copied.fields = table.names, table.fields
             copied.extend(table.columns(table.first, table.end))
+            copied.enter_all()
             assert_same(copied, rows)
             assert copied.place_of("nobody") == -1
             assert copied.ids(copied.first, copied.end) == list(rows)
@@ -111,7 +118,7 @@ def lived(table: Any, steps: list[Any], make: Callable[[], Any]) -> None:
 
 
 @given(steps=STEPS, hash_bits=st.sampled_from([1, 3, 64]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_a_table_is_a_dict_in_order(steps: list[Any], hash_bits: int) -> None:
     """Ids of all kinds, of few hashes too: added, found, dropped, thinned out and copied."""
     lived(PendingTable(hash_bits), steps, lambda: PendingTable(hash_bits))
@@ -197,6 +204,84 @@ def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
         labels = y.astype(np.uint8)
         assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, None, {}, p) == n
         counts = own.learned, own.positives, own.timed_out, own.matched, own.reports, own.backwards
-        made.append((bits(p), bits(own.told()), json.dumps(kernel.state()), counts, table.first, own.unlearned))
+        made.append(
+            (bits(p), bits(own.judged_labels()), json.dumps(kernel.state()), counts, table.first, own.unlearned)
+        )
     assert made[0] == made[1]
     assert made[0][3][0] > 200
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(IDS, st.floats(0.0, 1.0), KEYS, st.booleans(), st.floats(-1.0, 30.0)), max_size=20), VERSIONS)
+def test_both_forms_of_pending_events_write_what_is_written_of_each(rows: list[Any], version: Any) -> None:
+    n = len(rows)
+    t = np.arange(float(n))
+    one_by_one, outcomes = [], []
+    for k, (id, p, keys, y, delay) in enumerate(rows):
+        one_by_one.append(events.issued(Issued(id, p, 0.5 * p, float(k), version, keys)))
+        outcomes.append(events.resolved(id, y, k + delay))
+        if delay <= 20.0:
+            one_by_one.append(outcomes[k])
+    ids, p = [row[0] for row in rows], np.array([row[1] for row in rows])
+    y, when = np.array([row[3] for row in rows], dtype=np.uint8), t + [row[4] for row in rows]
+    rests = [events._rest(version, row[2], 1.0) for row in rows]
+    for module in twins("pending_events"):
+        count, content = module.issued_events(ids, t, 0.5 * p, p, rests, y, when, 20.0)
+        assert count == len(one_by_one)
+        assert content == sized(one_by_one)
+        assert module.resolved_events(ids, y, when) == sized(outcomes)
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(IDS, st.floats(0.0, 1.0), KEYS, st.integers(0, 9), st.floats(-1.0, 30.0)), max_size=30),
+    VERSIONS,
+    st.integers(0, 10_000),
+    st.integers(0, 255),
+)
+def test_both_forms_of_pending_events_read_what_is_read_of_each(
+    rows: list[Any], version: Any, place: int, byte: int
+) -> None:
+    """Also of damaged bytes: what is not plain is left, and nothing beyond the end is read."""
+    written = []
+    for k, (id, p, keys, kind, delay) in enumerate(rows):
+        if kind < 7:
+            written.append(events.issued(Issued(id, p, 0.5 * p, float(k), version, keys, 2.0 if kind == 6 else 1.0)))
+        if 3 < kind < 9:
+            written.append(events.resolved(id, delay > 9.0, k + delay, 0.5 if kind == 8 else None))
+        if kind == 9:
+            written.append(events.advanced(k + 0.5))
+    whole = sized(written)
+    damaged = bytearray(whole)
+    if damaged:
+        damaged[place % len(damaged)] = byte
+    for module in twins("pending_events"):
+        assert read_again(module, whole)[0] == [events.read(one) for one in written]
+    first, second = (read_again(module, bytes(damaged)) for module in twins("pending_events"))
+    assert json.dumps(first) == json.dumps(second)
+
+
+def read_again(module: Any, content: bytes) -> tuple[list[Any], int]:
+    """Read events in columns, and what is left one by one; return them and where they end or cannot be read."""
+    at, found = 0, []
+    with suppress(StateError, struct.error):
+        while at < len(content):
+            issues, ids, *columns, ends = module.read_events(content, at, 1_000, 20.0)
+            if not ids:
+                at, event = event_at(content, at)
+                found.append(events.read(event))
+            for id, *row, end in zip(ids, *columns, ends, strict=True):
+                at = end
+                if not issues:
+                    found.append((events.RESOLVE, id, row[1], row[0]))
+                    continue
+                score, t, p, rest, y, when = row
+                found.append((events.ISSUE, id, score, t, *events.read_rest(rest), p))
+                if when < np.inf:
+                    found.append((events.RESOLVE, id, y, when))
+    return found, at
+
+
+def sized(written: list[bytes]) -> bytes:
+    """Return events, each after its size."""
+    return b"".join([SIZE.pack(len(event)) + event for event in written])

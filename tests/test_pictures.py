@@ -26,7 +26,10 @@ def test_every_picture_is_drawn_by_the_script_and_says_what_it_shows():
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[] if name.startswith("concepts/") else [pytest.mark.full]) for name in draw.PICTURES],
+    [
+        pytest.param(name, marks=[pytest.mark.sample(2)] if name.startswith("concepts/") else [pytest.mark.full])
+        for name in draw.PICTURES
+    ],
 )
 def test_a_picture_shows_what_is_drawn_now(name):
     if name == "calibration_display.png":

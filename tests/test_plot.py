@@ -45,6 +45,7 @@ def with_an_empty_bin() -> ReliabilityData:
     return ece.reliability()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
 def test_points_lie_at_prediction_and_frequency(spacing: str) -> None:
     raw, calibrated = data(factor=2.0), data()
@@ -105,6 +106,7 @@ def test_no_figure_is_left_with_pyplot() -> None:
     assert plt.get_fignums() == []
 
 
+@pytest.mark.full
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_pictures_are_saved(tmp_path: Path, ending: str, start: bytes) -> None:
@@ -244,6 +246,7 @@ def comparison(rate: float = 1.0):
     return compare((scores, rng.random(4_000) < scores**1.5), methods=["ops", "isotonic"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rate", [1.0, 0.04])
 def test_corp_diagrams_show_fit_band_blocks_and_density(rate: float) -> None:
     found = comparison(rate)
@@ -275,6 +278,7 @@ def test_corp_diagrams_show_fit_band_blocks_and_density(rate: float) -> None:
         plot_corp({})
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("spacing", ["linear", "sqrt", "log"])
 def test_maps_are_lines_through_their_points(spacing: str) -> None:
     found = comparison()
@@ -306,6 +310,7 @@ def test_evidence_and_alarms_over_time() -> None:
 # -- calibrators -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_calibrator_draws_its_predictions_and_is_not_changed(name: str) -> None:
     cal = REGISTRY[name]()

@@ -82,7 +82,7 @@ def assert_same_elsewhere(found, scores):
 # -- every method ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("method", REGISTRY.values(), ids=list(REGISTRY))
 def test_the_map_of_every_method_is_the_same_elsewhere(method):
     """Empty, and after observations at scores that tie and at scores that do not."""
@@ -182,7 +182,7 @@ METHODS_ON_SCALES = {
 NEED_BOUNDS = {"bernstein", "bernstein-logistic", "monotone-polynomial"}
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("scale", SCALES, ids=repr)
 @pytest.mark.parametrize("method", METHODS_ON_SCALES)
 def test_every_scale_is_the_same_elsewhere(scale, method):
@@ -217,6 +217,7 @@ def test_the_first_score_of_a_coordinate_is_the_first(scale):
 # -- single kinds ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scale", [Probability(), Interval(-1.0, 2.0)], ids=repr)
 @pytest.mark.parametrize("degree", [0, 1, 4, 5, 16, 40])
 def test_a_chebyshev_series_of_any_degree_is_the_same_elsewhere(degree, scale):
@@ -231,7 +232,7 @@ def test_a_chebyshev_series_of_any_degree_is_the_same_elsewhere(degree, scale):
     assert_same_elsewhere(ChebyshevMap(scale, wave), x.clip(lo, hi))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize(
     ("slope", "offset"), [(1.0, 0.0), (-2.0, 0.3), (0.0, 0.4), (1e-3, 0.0), (40.0, -9.0), (0.7, 30.0), (1.0, -3.0)]
 )
@@ -295,13 +296,15 @@ def test_logarithms_stay_finite_on_wide_scales():
         (Beta(), 2_500),
         (Protected(), 8_000),
         (HedgedOPS(), 1_000),
+        (VennAbers(), 10_000),
+        (Auto(), 30_000),
         (BernsteinLogistic(50, scale=Logit()), 40_000),
         (MonotonePolynomial(40, scale=Logit()), 40_000),
     ],
     ids=lambda value: value.name if hasattr(value, "name") else "",
 )
-def test_the_text_of_smooth_maps_is_short(cal, at_most):
-    """The sizes of `docs/maps.md`: no scheme that writes a value out twice at every degree."""
+def test_the_text_of_a_map_is_short(cal, at_most):
+    """No value is written out twice at every degree, and pieces of one text are one piece."""
     cal.learn_many(*realistic(seed=4, size=400, a=1.0, b=2.0))
     assert len(cal.map().to_sql("score")) < at_most
 

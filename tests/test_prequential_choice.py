@@ -58,6 +58,7 @@ def limited(p):
     return min(max(p, 1e-9), 1.0 - 1e-9)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", CHOICES)
 def test_it_is_its_formula(kind):
     cal = CHOICES[kind]()
@@ -76,6 +77,7 @@ def test_it_is_its_formula(kind):
     assert sum(cal.weights().values()) == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", CHOICES)
 def test_all_ways_to_learn_and_to_predict_agree(kind):
     s, y, w = stream(120, 1)
@@ -98,6 +100,7 @@ def test_all_ways_to_learn_and_to_predict_agree(kind):
     np.testing.assert_allclose([one.map()(q) for q in queries.tolist()], want, rtol=0, atol=1e-12)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("labels", ["drawn", "against the leader", "alternating", "ones"])
 def test_the_regret_is_at_most_the_logarithm_of_the_number(labels):
     """Whatever the labels; the weights are those of likelihoods, so that the loss is that of their mean."""
@@ -130,6 +133,7 @@ def drifting(kind):
     return generate(kind, oracle_size=1_000)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("kind", ["cov-1d", "abrupt", "warp"])
 def test_on_drifting_streams_it_is_as_good_as_the_best_choice_in_hindsight(kind, grid):

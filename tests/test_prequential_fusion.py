@@ -15,6 +15,7 @@ def stream(n, seed=0):
     return scores, (rng.random(n) < right).astype(int), rng.integers(1, 4, n).astype(float)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("discount", [1.0, 0.9])
 def test_it_follows_the_least_loss_before_learning(discount):
     candidates = (BernsteinFusion(1), BernsteinFusion((2, 1)), CopulaFusion(("gaussian",), refresh_every=8))

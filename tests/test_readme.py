@@ -51,7 +51,7 @@ def commands(page):
 
 @pytest.mark.parametrize(
     "page",
-    [README, *(pytest.param(DOCS / name, marks=pytest.mark.sample(4)) for name in ON_THE_SAMPLE)],
+    [README, *(pytest.param(DOCS / name, marks=pytest.mark.full) for name in ON_THE_SAMPLE)],
     ids=lambda page: page.stem,
 )
 def test_the_first_answer_on_the_sample_is_a_verdict(page, tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ def test_mean_and_crps_of_rescored_normals_are_integrals_of_their_cdf(chain, geo
         knots = np.sort(np.concatenate((rng.normal(shift, 2.0, 5), [0.0, 0.0, 1.0, 1.0])))
         below = np.sort(rng.random(9))
         found = Rescored(found, ScoreRamp(knots, below, 1.0 - below, geometric))
-    t = np.linspace(3.0 - 80.0, 3.0 + 80.0, 800_001)
+    t = np.linspace(3.0 - 80.0, 3.0 + 80.0, 400_001)
     middle = 0.5 * (t[1:] + t[:-1])
     cdf, step = found.cdf(middle), t[1] - t[0]
     assert found.mean == pytest.approx(t[-1] - cdf.sum() * step, abs=2e-4)
@@ -332,6 +332,7 @@ def test_distributions_may_come_from_an_iterator(cal):
     assert cal.state_dict() == listed.state_dict()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("stages", [None, ("scale-recalibration", "quantile-recalibration")])
 @pytest.mark.parametrize("far", [44.0, -1e5])
 def test_first_errors_in_units_that_are_corrected_do_not_overshoot(stages, far):
@@ -392,7 +393,7 @@ def counts(n: int, seed: int = 0) -> tuple[list[object], np.ndarray]:
     return [stats.poisson(one) for one in lam.tolist()], rng.poisson(lam).astype(float)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "make",
     [
@@ -637,7 +638,7 @@ def test_quantiles_beyond_a_support_are_its_ends():
         assert np.isfinite(quantiles_at_scores(family, z)).all()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("n", "level"), [(3, 0.9), (9, 0.95), (9, 0.8), (19, 0.9), (40, 0.95)])
 def test_conformal_intervals_contain_the_next_outcome_as_often_as_promised(n, level):
     """Exchangeable outcomes, forecasts that are too narrow; infinite exactly where n + 1 < 2/(1 − level)."""
@@ -672,7 +673,7 @@ def test_cells_have_the_same_edges_on_every_machine():
 @pytest.mark.parametrize(
     "options", [{}, {"resolution": 64}, {"scale": "uniform"}, {"scale": "uniform", "resolution": 64}]
 )
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("level", [0.5, 0.8])
 def test_conformal_intervals_cover_where_outcomes_lie_beyond_all_predicted_mass(options, level):
     """Samples that are too narrow: an end that would have to contain outcomes beyond them is infinite."""
@@ -699,6 +700,7 @@ CONSTANT = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("scale", ["normal", "uniform"])
 @pytest.mark.parametrize("forecast", CONSTANT)
 def test_conformal_intervals_contain_what_ties_with_their_ends(forecast, scale):

@@ -21,7 +21,7 @@ from pyarrow import parquet
 from record_files import read
 
 from streamcal.errors import InputError
-from streamcal.stream.formats import FileKind
+from streamcal.stream.files import FileKind
 from streamcal.stream.reading import BLOCK_BYTES, RecordReader
 from streamcal.stream.records import LabelReader, RecordError, parse_label, parse_score, parse_weight
 from streamcal.stream.times import TimeReader
@@ -267,7 +267,7 @@ def test_unclosed_quote_is_an_error(tmp_path: Path) -> None:
         assert (error.record or "").rstrip() == end.join(['"3,4', "5,6", "7,8"])
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("keep", [0.05, 0.3, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("batch_rows", [10, 4096])
 def test_truncated_gzip_gives_every_row_that_can_be_read(tmp_path: Path, keep: float, batch_rows: int) -> None:

@@ -150,7 +150,7 @@ def test_probabilities_read_as_percentages(tmp_path: Path) -> None:
     assert "--positive" not in found.output
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("times", ["%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y%m%d%H", "%y%m%d%H"])
 @pytest.mark.parametrize("method", [("auto",), ("platt", "--half-life", "2d")])
 def test_dates_as_numbers(tmp_path: Path, times: str, method: tuple[str, ...]) -> None:

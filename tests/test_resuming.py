@@ -49,7 +49,7 @@ def started(source: Path, *options: object) -> subprocess.Popen[bytes]:
     return subprocess.Popen([str(one) for one in (*command, *options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("out", OUTPUTS)
 def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: str) -> None:
     rows = made(ROWS)
@@ -148,6 +148,7 @@ def test_rows_skipped_are_in_the_rejects_once(tmp_path: Path) -> None:
     assert len(read(out)) == weight(state) == 35
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "line"), [("in.csv", b"1,2,3"), ("in.jsonl", b"{"), ("in.jsonl", b"null")])
 @pytest.mark.parametrize("skip", [True, False])
 def test_a_run_stopped_by_a_row_that_cannot_be_split_goes_on(
@@ -252,6 +253,7 @@ def test_an_arrow_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Pat
     assert out.read_bytes() == before
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("lost", ["older", "without"])
 @pytest.mark.parametrize("name", ["out.csv", "out.jsonl.gz", "out.parquet"])
 def test_an_output_is_not_replaced_by_the_rows_that_are_left(tmp_path: Path, lost: str, name: str) -> None:
@@ -448,6 +450,7 @@ def test_a_file_that_was_changed_is_not_learned_again_without_a_word(tmp_path: P
     assert weight(state) == 610
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ["in.csv", "in.jsonl"])
 @pytest.mark.parametrize("skip", [(), ("--on-error", "skip")])
 def test_half_a_line_of_a_growing_file_waits_for_the_rest(tmp_path: Path, name: str, skip: tuple[str, ...]) -> None:

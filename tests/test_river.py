@@ -96,12 +96,13 @@ def taught(model, rows=ROWS):
 # -- River's own checks ------------------------------------------------------------------------------------------------
 
 
-#: A method over the base with the harshest scores, which are often exactly 0 or 1, and one over a pipeline. With
-#: `-m full`, every method over that base, and three over every base.
-CHECKED = [("naive Bayes", "venn-abers")]
+#: A method over the base with the harshest scores, which are often exactly 0 or 1, every method over that base, and
+#: three over every base.
+FIRST = ("naive Bayes", "venn-abers")
 MORE = [("naive Bayes", method) for method in REGISTRY]
 MORE += [(name, method) for name in BASES for method in ("platt", "venn-abers", "auto")]
-CHECKED += [pytest.param(*row, marks=pytest.mark.full) for row in dict.fromkeys(MORE) if row not in CHECKED]
+CHECKED = [pytest.param(*FIRST, marks=pytest.mark.in_every_share)]
+CHECKED += [pytest.param(*row) for row in dict.fromkeys(MORE) if row != FIRST]
 
 
 @pytest.fixture
@@ -112,6 +113,7 @@ def frozen():
     gc.unfreeze()
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("frozen")
 @pytest.mark.parametrize(("name", "method"), CHECKED)
 def test_all_of_rivers_checks(name, method):
@@ -138,7 +140,7 @@ def test_rivers_checks_of_a_score_calibrator():
 # -- what it promises --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BASES)
 def test_the_score_is_what_the_base_says_before_it_learns(name):
     model, twin, calibrator = CalibratedClassifier(BASES[name](), VennAbers()), BASES[name](), VennAbers()
@@ -178,7 +180,7 @@ def test_a_label_the_base_has_not_met_has_probability_zero():
     assert CalibratedClassifier(Fixed({False: 1.0}), Identity()).predict_proba_one({})[True] == 0.0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BASES)
 def test_bool_int_and_numpy_labels_are_the_same(name):
     models = [
@@ -191,7 +193,7 @@ def test_bool_int_and_numpy_labels_are_the_same(name):
         assert [type(label) for label in p[1]] == [bool, bool]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("method", [name for name, method in REGISTRY.items() if method.monotone])
 def test_a_monotone_map_never_flips_two_scores(method):
     model = taught(CalibratedClassifier(BASES["pipeline"](), REGISTRY[method]()))
@@ -255,6 +257,7 @@ def test_which_bases_take_a_weight_and_a_time(estimator, w, t):
     assert (takes(estimator, "w"), takes(estimator, "t")) == (w, t)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", BASES)
 def test_a_weight_reaches_the_calibrator_and_a_base_that_takes_it(name):
     model, twin = CalibratedClassifier(BASES[name](), Platt()), BASES[name]()
@@ -304,6 +307,7 @@ SELF_PACED = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
 def test_further_predictions_change_nothing_that_is_learned(make):
     """A label belongs to the prediction of its own `learn_one`, also where scores repeat and others were asked for."""
@@ -317,6 +321,7 @@ def test_further_predictions_change_nothing_that_is_learned(make):
     assert asked.calibrator.state_dict() == quiet.calibrator.state_dict()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [Auto, Platt, lambda: Segmented("auto", by=["ip_in_url"])])
 def test_late_labels_are_those_of_what_was_issued(make):
     """As by a calibrator and a base, taught by hand; labels in another order, some of which never come."""
@@ -344,6 +349,59 @@ def test_a_score_among_the_features_is_calibrated_by_segment():
         assert model.predict_proba_one(x)[True] == by_hand.predict_one(x["pctr"], keys=x)
         model.learn_one(x, k % 3 == 0)
         by_hand.learn_one(x["pctr"], k % 3 == 0, keys=x)
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+
+
+@pytest.mark.parametrize("id", [None, "user"])
+def test_late_labels_of_cross_fitted_clones_are_those_of_what_was_issued(id):
+    """As by clones and a calibrator, taught by hand; labels in another order, some of which never come."""
+    model = CrossCalibratedClassifier(BASES["pipeline"](), CrossVennAbers(folds=3), id=id)
+    clones, by_hand = [BASES["pipeline"]() for _ in range(3)], CrossVennAbers(folds=3)
+    waiting, learned = [], 0
+    for k, (x, y) in enumerate(ROWS[:300]):
+        x = {**x, "user": f"u{k % 20}"} if id else x
+        seen = {name: value for name, value in x.items() if name != "user"}
+        scores = [clone.predict_proba_one(seen)[True] for clone in clones]
+        issued = model.issue(x)
+        assert issued.p == model.predict_proba_one(x)[True] == by_hand.predict_one(scores)
+        waiting.append((x, seen, y, scores, issued))
+        if k > 20:
+            x, seen, y, scores, issued = waiting.pop(k % 5)
+            y = None if k % 7 == 0 else y
+            model.settle(pickle.loads(pickle.dumps(issued)), y, w=2.0)
+            if y is not None:
+                fold = model._fold_of(x) if id else learned % 3
+                by_hand.learn_one(scores[fold], y, 2.0, fold=fold)
+                for clone in clones[:fold] + clones[fold + 1 :]:
+                    clone.learn_one(seen, y, w=2.0)
+                learned += 1
+    assert model.calibrator.state_dict() == by_hand.state_dict()
+    assert [one.predict_proba_one(seen) for one in model.classifiers] == [one.predict_proba_one(seen) for one in clones]
+
+
+def test_cross_fitted_clones_without_scores_settle_and_an_x_without_a_group_is_not_issued():
+    model = CrossCalibratedClassifier(Fixed({}), CrossVennAbers(folds=3), id="user")
+    issued = model.issue({"user": "a"})
+    assert issued.p == 0.5
+    model.settle(issued, True)
+    assert model.calibrator.n == 0.0
+    with pytest.raises(InputError, match="no feature 'user'"):
+        model.issue({"usr": "a"})
+
+
+@pytest.mark.parametrize("make", SELF_PACED.values(), ids=SELF_PACED)
+def test_late_labels_of_a_score_among_the_features_are_those_of_what_was_issued(make):
+    model, by_hand, waiting = ScoreCalibrator(make(), on="pctr"), make(), []
+    for k, (features, y) in enumerate(ROWS[:200]):
+        x = {**features, "pctr": 0.2 + k % 5 / 10}
+        keys = {"keys": x} if by_hand.fields else {}
+        issued = model.issue(x)
+        waiting.append((issued, by_hand.issue(x["pctr"], **keys)))
+        assert issued.p == waiting[-1][1].p
+        if k > 20:
+            issued, own = waiting.pop(k % 5)
+            for wrapped, one in ((model, pickle.loads(pickle.dumps(issued))), (by_hand, own)):
+                wrapped.settle(one, None if k % 7 == 0 else y)
     assert model.calibrator.state_dict() == by_hand.state_dict()
 
 
@@ -470,7 +528,7 @@ def test_rivers_checks_of_a_cross_calibrated_classifier_on_its_own_test_paramete
     checks.check_estimator(CrossCalibratedClassifier(**params))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", BASES)
 def test_each_fold_is_calibrated_by_the_clone_that_never_learns_it(name):
     model, calibrator = CrossCalibratedClassifier(BASES[name](), CrossVennAbers(folds=3)), CrossVennAbers(folds=3)

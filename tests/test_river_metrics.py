@@ -78,7 +78,7 @@ def test_pickling_cloning_and_repr(make):
     assert pickle.loads(pickle.dumps(metric)).get() == metric.get()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("make", ALL)
 def test_every_update_is_that_of_the_oracle(make):
     y, p, w = cases(30)
@@ -89,7 +89,7 @@ def test_every_update_is_that_of_the_oracle(make):
         assert metric.get() == pytest.approx(wanted, abs=SUMS)
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("window", [1, 2, 5, 10])
 @pytest.mark.parametrize("make", ALL)
 def test_rolling(make, window):

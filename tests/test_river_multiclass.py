@@ -44,6 +44,7 @@ def test_rivers_checks_on_its_own_test_parameters(params):
     checks.check_estimator(CalibratedMulticlassClassifier(**params))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", BASES)
 def test_the_scores_are_what_the_base_says_before_it_learns(name):
     model, twin, calibrator = CalibratedMulticlassClassifier(BASES[name]()), BASES[name](), OnlineVectorScaling()
@@ -58,7 +59,7 @@ def test_the_scores_are_what_the_base_says_before_it_learns(name):
     assert pickle.loads(pickle.dumps(model)).predict_proba_one(ROWS[0][0]) == model.predict_proba_one(ROWS[0][0])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
 def test_every_method_works_in_it(method):
     model = CalibratedMulticlassClassifier(BASES["naive Bayes"](), method())
@@ -125,6 +126,7 @@ def test_what_is_no_classifier_or_calibrator_is_refused():
         CalibratedMulticlassClassifier(naive_bayes.GaussianNB(), Platt())
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", CALIBRATORS.values(), ids=CALIBRATORS)
 def test_late_labels_are_those_of_what_was_issued(make):
     """As by a calibrator and a base, taught by hand; labels in another order, some of which never come."""

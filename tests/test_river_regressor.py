@@ -120,6 +120,7 @@ def test_whatever_can_be_a_float_is_a_prediction(answer):
     assert models[0].residual_sd == models[1].residual_sd
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["LinearRegression", "BayesianLinearRegression"])
 def test_an_outcome_that_is_settled_at_once_is_learned_as_one_of_now(name):
     at_once, settled = (
@@ -217,7 +218,7 @@ def test_an_outlier_does_not_widen_the_forecasts_after_it(outlier, half_life):
     assert abs(model.predict_one({"mean": 0.0})) < 0.5
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("far", [100.0, 1e11, 1e150])
 @pytest.mark.parametrize("row", [0, 1, 3, 60, 500])
 @pytest.mark.parametrize("unit", [1.0, 1e-9])

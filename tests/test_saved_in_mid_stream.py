@@ -66,7 +66,7 @@ def bits(found: Any) -> bytes:
     return np.float64(found).tobytes()
 
 
-@pytest.mark.sample(24)
+@pytest.mark.sample(120)
 @pytest.mark.parametrize(("room", "case", "times"), CASES)
 def test_what_was_saved_goes_on_to_the_last_bit(room: str, case: Case, times: float) -> None:
     """Also where sums of thirds have rounding errors, and where a solver starts from the map before."""

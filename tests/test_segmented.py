@@ -102,6 +102,7 @@ def test_the_bound_holds_against_an_adversary(kind):
         assert np.sum(losses(found, y) - losses(base, y)) > 0.1, "the adversary does harm"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("method", ["identity", "ops", "isotonic"])
 @pytest.mark.parametrize("case", ["calibrated", "wrong", "drift", "extreme"])
 def test_the_bound_holds_on_streams(method, case):
@@ -118,6 +119,7 @@ def test_the_bound_holds_on_streams(method, case):
     assert ((found > 0.0) & (found < 1.0)).all(), "where the calibrator says 0 too"
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("calibrator", ["mirrored", "random", "follows labels"])
 @pytest.mark.parametrize("labels", ["adversary", "of the score", "drift"])
 def test_the_bound_to_the_score_holds_whatever_the_calibrator_says(calibrator, labels):
@@ -320,6 +322,7 @@ def test_what_needs_no_check_is_learned_as_what_is_converted(method):
     assert plain_one.state_dict() == converted.state_dict()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("most", [4, 1000])
 def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
     modules = twins("segment_chain")  # `level_table`, `observed_levels` and `level_members` are plain in the second
@@ -591,6 +594,7 @@ def test_the_level_longest_without_an_outcome_makes_room():
     assert cal.effect("c", "b")[2] == 1.0, "what comes back starts with nothing"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("most", [1, 3, 70, 200])
 def test_levels_make_room_in_the_order_of_their_last_outcomes(most):
     """As in a dict whose entries are moved to its end; with more levels than are sorted at once, and with few."""

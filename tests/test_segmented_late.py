@@ -9,10 +9,10 @@ import pytest
 from test_kernel_forms import twins
 from test_segmented import BY, Dense, learned, losses, plain, rows_of, stream
 
-from streamcal import InputError, OnlinePlatt, StateError
+from streamcal import Auto, InputError, OnlinePlatt, Protected, StateError
 from streamcal.kernels.segments.delay_variance import DelayVariance
 from streamcal.kernels.segments.level_members import MEMBERS, SECOND
-from streamcal.live import Segmented
+from streamcal.live import Multicalibrated, Segmented
 from streamcal.states import signed
 
 
@@ -101,6 +101,7 @@ def test_a_level_steps_from_what_the_calibrator_says_now():
     assert 0.0 < effects[1] < 0.1 * effects[0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("late", [1, 7, 48])
 def test_the_rate_is_1_where_labels_are_independent_and_low_where_they_share_a_cause(late):
     rng, p = np.random.default_rng(late), 0.2
@@ -267,3 +268,22 @@ def test_variances_and_orders_that_cannot_be(name, wrong):
     state["learned"][name] = wrong
     with pytest.raises(StateError):
         Segmented.from_state(signed(state))
+
+
+@pytest.mark.parametrize("wrapper", [Segmented, Multicalibrated])
+@pytest.mark.parametrize("make", [Auto, lambda: Protected(delay=5)])
+def test_the_prediction_that_a_wrapper_makes_to_learn_takes_no_label(make, wrapper):
+    """The calibrator pairs labels with the predictions that were asked for, as it does without the wrapper."""
+    alone, wrapped = make(), wrapper(make(), by=["device"])
+    rng, waiting = np.random.default_rng(0), []
+    for _ in range(300):
+        x = float(rng.choice([0.2, 0.5, 0.7]))
+        waiting.append((x, bool(rng.random() < x / 2)))
+        if rng.random() < 0.8:
+            alone.predict_one(x)
+            wrapped.predict_one(x, keys={"device": "a"})
+        while len(waiting) > 5 or (waiting and rng.random() < 0.5):
+            x, y = waiting.pop(int(rng.integers(len(waiting))))
+            alone.learn_one(x, y)
+            wrapped.learn_one(x, y, keys={"device": "a"})
+    assert wrapped.overall.state_dict() == alone.state_dict()

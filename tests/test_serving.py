@@ -288,6 +288,7 @@ def test_how_late_clicks_are_told_is_in_the_metrics():
     assert found == pytest.approx([14.5 * 10 / 32, 10 / 32, service.join.early_share()[0]])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("with_keys", [None, 0, 98, 99])
 def test_a_client_that_sends_no_keys_is_told(caplog, with_keys):
     """Impressions without keys are corrected for no segment: of some clients that is meant, and of all a mistake."""
@@ -322,6 +323,7 @@ def test_labels_are_learned_by_the_clock_of_the_server_alone():
 # -- errors ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("item", "where", "allowed"),
     [
@@ -371,6 +373,7 @@ def test_a_level_that_is_not_known_is_null(client):
         assert issue(client, id, keys=keys).json() == {"id": id, "p": 0.25, "version": None}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("y", ["1", "yes", "", None, 2, -1, 0.5, [1], {"y": 1}])
 def test_labels_are_binary(client, y):
     """The check is that of the library; nothing else is taken as a negative."""
@@ -387,6 +390,7 @@ def test_labels_are_binary(client, y):
     assert outcome(client, "a", y=1).json()["contradicts"] is False  # the state is as it was
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -1164,6 +1168,7 @@ def test_a_process_that_leaves_no_status_has_failed(no_statuses, monkeypatch):
     writer.end()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("under_way", [False, True])
 def test_without_statuses_of_children_the_end_writes_everything(no_statuses, tmp_path, monkeypatch, under_way):
@@ -1226,6 +1231,8 @@ def test_requests_at_once_share_a_write(tmp_path):
     assert asyncio.run(many()) == 1
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_killed_under_load_it_loses_nothing_and_counts_nothing_twice(tmp_path):
     issued, told = serving_kills.run(2, tmp_path)
@@ -1292,6 +1299,8 @@ def lines_until(process, text):
         timer.cancel()
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_the_command_resumes_after_a_kill_and_stops_when_told(command, tmp_path):
     options = ("--horizon", "1h", "--journal", str(tmp_path / "clicks.journal"), "--log-level", "debug")
     process, port = command(*options)
@@ -1316,6 +1325,8 @@ def test_the_command_resumes_after_a_kill_and_stops_when_told(command, tmp_path)
     assert log[-1]["event"] == "stopped"
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_the_code_of_the_page_asks_in_arrow(command, capsys):
     _, port = command("--horizon", "6h", "--memory")
     page = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -1362,6 +1373,8 @@ def test_options_come_from_the_command_line_the_environment_and_a_file_in_this_o
     assert "the backup cannot be written" in told("--memory", "--backup", str(tmp_path / "nowhere" / "copy"))
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 @pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_path, again):
     learned = OnlinePlatt()
@@ -1602,6 +1615,7 @@ def test_a_challenger_is_promoted_by_request_and_rolled_back(tmp_path):
         assert set(far_off(client, range(1_060, 1_070))) == {0.5}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [

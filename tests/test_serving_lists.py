@@ -140,14 +140,14 @@ def test_lists_do_what_single_requests_do(tmp_path, method):
     one = service_of(tmp_path / "one.journal", METHODS[method])
     many = service_of(tmp_path / "many.journal", METHODS[method])
     with client_of(one) as single, client_of(many) as lists:
-        for seed in range(8):
+        for seed in range(4):
             count = 20 if seed % 2 else 150
             for path, items in (("issue", impressions(seed, count)), ("outcome", outcomes(seed, count))):
                 expected = alone(single, f"/v1/{path}", items)
                 assert lists.post(f"/v1/{path}/batch", json=items).json() == expected
                 assert any(expected["results"])
         assert one.join.tally() == many.join.tally()
-        assert one.join.tally()["learned"] > 300
+        assert one.join.tally()["learned"] > 100
         assert one.join.state_dict() == many.join.state_dict()
         assert one.quality.delays == many.quality.delays
         assert one.quality.delay == pytest.approx(many.quality.delay)
@@ -344,7 +344,7 @@ def test_a_column_may_be_there_once(client):
 
 def test_a_stream_that_is_cut_off_is_refused_wherever_that_is(service, client):
     body = stream_of(PLAIN)
-    for end in (*range(0, len(body), 3), len(body) - 8):  # the last is at the end of a message
+    for end in (*range(0, len(body), 11), len(body) - 8):  # the last is at the end of a message
         refused = client.post("/v1/issue/batch", content=body[:end], headers=ARROW)
         assert (refused.status_code, refused.json()["where"]) == (400, "body")
     assert "may be cut off" in refused.json()["error"]
@@ -392,7 +392,7 @@ def test_damaged_streams_are_answered_as_errors_of_the_client(seed):
     ]
     statuses = set()
     with client_of(service_of()) as client:
-        for _ in range(400):
+        for _ in range(150):
             body = bytearray(rng.choice(bodies))
             place = rng.randrange(len(body) - 8)
             if rng.random() < 0.7:

@@ -54,10 +54,12 @@ def test_every_method_has_a_picture_of_what_it_learned(monkeypatch):
 
 
 #: Public data of the package, which pages have no use for.
-UNNAMED = {"SAVED", "__version__"}
+UNNAMED = {"BANK_ROWS", "SAVED", "__version__"}
+#: Packages whose names are not in `streamcal.lazy`.
+OTHERS = ("streamcal.datasets", "streamcal.river", "streamcal.river.metrics", "streamcal.sklearn")
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", [*PACKAGES, *OTHERS])
 def test_every_public_name_is_on_a_page_by_hand(package):
     """What `tools/generate.py` writes from the lists of methods does not count."""
     texts = [page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *DOCS.rglob("*.md"))]

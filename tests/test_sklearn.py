@@ -73,7 +73,7 @@ def fitted(estimator, calibrator, **options):
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "expected_failures"),
     [
-        (GaussianNB(), VennAbers(), []),
+        pytest.param(GaussianNB(), VennAbers(), [], marks=[pytest.mark.full, pytest.mark.in_every_share]),
         pytest.param(GaussianNB(), OnlinePlatt(), [DENSE], marks=pytest.mark.full),
         pytest.param(SGD, Isotonic(), [DENSE, SPARSE], marks=pytest.mark.full),
         pytest.param(
@@ -243,6 +243,7 @@ def test_a_frozen_base_only_scores():
 # -- cross-fitted copies -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "expected_failures"),
     [
@@ -390,6 +391,7 @@ COLUMNS = make_column_transformer(("passthrough", ["a", "b"]))
 KEYED = (Segmented("ops", by=["site"]), Multicalibrated(Segmented("ops", by=["n"]), by=["site", ("site", "n")]))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("calibrator", KEYED)
 def test_calibrators_that_read_levels_take_the_columns_of_x(calibrator):
     """Cross-fitted, and on chunks, against the calibrator called by hand."""
@@ -410,6 +412,7 @@ def test_calibrators_that_read_levels_take_the_columns_of_x(calibrator):
     assert pickle.loads(pickle.dumps(frozen)).predict_proba(FRAME).tolist() == frozen.predict_proba(FRAME).tolist()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("frame", [X, FRAME[["a", "b"]], FRAME[["a", "site"]].rename(columns={"site": "place"})])
 def test_a_field_that_is_no_column_is_an_error(frame):
     model = StreamingCalibratedClassifier(GaussianNB(), KEYED[0])
@@ -523,7 +526,7 @@ def test_parameters_are_not_changed_under_what_was_learned():
     assert clone(cal).n == 0.0
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("base", [LogisticRegression(), FrozenEstimator(LogisticRegression().fit(X, Y)), GaussianNB()])
 @pytest.mark.parametrize("calibrator", [DEFAULT_METHOD, "online-platt", VennAbers(forgetting=Window(100)), Platt()])
 def test_rows_sorted_by_their_labels_are_fitted_as_in_random_order(base, calibrator):

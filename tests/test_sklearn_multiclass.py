@@ -39,6 +39,7 @@ X, Y = X[ORDER], np.array(["setosa", "versicolor", "virginica"])[Y[ORDER]]
 LABELS = ["setosa", "versicolor", "virginica"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("estimator", "calibrator", "expected_failures"),
     [

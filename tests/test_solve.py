@@ -124,7 +124,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(14)
 @pytest.mark.parametrize(("name", "make", "learn"), KINDS, ids=[name for name, _, _ in KINDS])
 def test_a_calibrator_that_learned_nothing_solves_the_statistic_of_another(name, make, learn):
     for policy in POLICIES.values():

@@ -62,7 +62,7 @@ def alone(given, calibrator, key):
     return one
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("few", [0, 8, 10_000], ids=["in bulk", "mixed", "one by one"])
 @pytest.mark.parametrize("calibrator", [VennAbers(), Isotonic(), Platt(), Bernstein(6)], ids=repr)
 def test_partitions_folded_and_merged_are_one_learn_many(calibrator, few, monkeypatch):
@@ -189,6 +189,7 @@ def test_states_of_other_parameters_are_not_merged():
         [*folding.merge(states, Calibrator.from_bytes)]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("calibrator", [VennAbers(), Platt(), BBQ()], ids=repr)
 def test_states_are_applied(calibrator, monkeypatch):
     monkeypatch.setattr(folding, "MOST_READ", 2)

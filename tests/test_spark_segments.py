@@ -75,6 +75,7 @@ def held():
     return Multicalibrated(new(), by=["advertiser", ("advertiser", "place")])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("new", [new, held])
 @pytest.mark.parametrize("together", [500, 1 << 20])
 def test_batches_are_one_learn_many(together, new, monkeypatch):

@@ -115,6 +115,7 @@ def one_by_one(join, given):
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("make", [OnlinePlatt, Auto, Platt])
 def test_a_large_batch_is_taken_in_columns(make, monkeypatch):
     """Forecasts, labels and the state are those of a loop, to the last bit; events that are refused lie in between."""

@@ -37,7 +37,7 @@ def numbers(found):
     return [np.float64(math.nan if found is None else found).tobytes()]
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("subject", LEARNERS)
 def test_it_goes_on_as_in_its_own_order(subject):
     """To the last bit."""

@@ -147,7 +147,7 @@ def test_a_sequential_stream_is_the_loop(make, weights):
     assert_same_stream(make, weights, 600, 3)
 
 
-@pytest.mark.sample(12)
+@pytest.mark.sample(180)
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
 @pytest.mark.parametrize("make", ADDITIVE, ids=lambda make: make().name)
 def test_an_additive_stream_is_the_loop(make, policy):
@@ -184,7 +184,7 @@ def tried_weights(make):
 
 
 #: Pieces are cut alike under every policy: no forgetting, what is left within a piece and across, and rescalings.
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "policy",
     [
@@ -238,7 +238,7 @@ def test_where_the_solver_of_bernstein_fails_in_a_stream_the_last_curve_is_serve
     assert bool(w[-1] > 0) is (many._failed_for != many._engine.memory.version)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "make", [OnlinePlatt, TrackingOPS, Protected, Bernstein, HistogramBinning], ids=lambda make: make.name
 )

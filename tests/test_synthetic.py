@@ -35,7 +35,7 @@ def test_labels_are_drawn_from_the_probabilities(name):
             assert deviations(drawn.y[part], drawn.p[part]) < CHANCE
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", FAST)
 def test_oracle_and_truth_are_calibrated_and_the_oracle_is_a_function_of_the_score(name):
     stream = generate(name, 3, oracle_size=2_000)

@@ -174,6 +174,7 @@ def test_the_dual_active_set_refuses_what_does_not_fit():
         DifferenceQP(3, [1], [0], [0.0]).solve(np.eye(2), np.zeros(3))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("degrees", [(4,), (2, 3), (1, 2, 2)])
 def test_both_forms_of_the_forest_and_the_optimality_of_its_answer(degrees):
     """From no working set at all, and then from that of the program before."""

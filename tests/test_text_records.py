@@ -1,35 +1,23 @@
-"""The kernel `text_records` against the csv module, and its two forms; batches of text, and what becomes of them."""
+"""Records of CSV against the csv module; batches of text, and what becomes of them."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cli import made, run, save, the_line
-from test_kernel_forms import twins
 
 from streamcal.stream import reading
-from streamcal.stream.arrow import as_text
-from streamcal.stream.reading import RecordReader
+from streamcal.stream.arrow import as_text, csv_text, read_csv
+from streamcal.stream.reading import Grammar, RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.run import CONTINUED
-
-LONGEST = 40
-
-
-def found(module: Any, text: bytes, wanted: list[int], room: int = 50) -> tuple[list[list[int]], int]:
-    """Return the spans of a text; wanted fields that a record lacks are −1."""
-    spans = np.zeros((room, 3 + 2 * len(wanted)), dtype=np.int64)
-    count, end = module.find_records(text, ord(","), np.array(wanted, dtype=np.int64), LONGEST, spans)
-    return spans[:count].tolist(), end
 
 
 def by_csv(text: str) -> list[list[str] | None]:
@@ -49,69 +37,51 @@ FIELDS = st.text(st.sampled_from('ab0 ,"\n\ré'), max_size=5)
 
 @given(rows=st.lists(st.lists(FIELDS, min_size=1, max_size=4), max_size=8), end=st.sampled_from(["\n", "\r\n", "\r"]))
 def test_records_are_those_of_the_csv_module(rows: list[list[str]], end: str) -> None:
-    compiled, plain = twins("text_records")
     text = io.StringIO()
     csv.writer(text, lineterminator=end).writerows(rows)
     content, expected = text.getvalue().encode(), [row for row in by_csv(text.getvalue()) if row]
-    spans, place = found(compiled, content, [0, 2])
-    assert (spans, place) == found(plain, content, [0, 2])
-    assert place == len(content)
-    assert [span[2] for span in spans] == [len(row or ()) for row in expected]
-    several = [(span, row) for span, row in zip(spans, expected, strict=True) if len(row or ()) > 2]
-    for module in (compiled, plain):
-        for slot, column in ((0, 0), (1, 2)):
-            places = np.array([span for span, _ in several], dtype=np.int64).reshape(-1, 7)
-            for stripped in (True, False):
-                offsets, fields = module.gather_fields(content, places, slot, stripped)
-                texts = [bytes(fields[i:j]) for i, j in pairwise(offsets)]
-                given = [row[column] for _, row in several if row]
-                assert texts == [(text.strip(" \t") if stripped else text).encode() for text in given]
+    grammar = Grammar(",")
+    place = grammar.whole(content, 0)
+    found = [(by_csv(record.decode())[0], fields) for record, fields in grammar.records(content[:place])]
+    assert found == [(row, len(row)) for row in expected]
+    assert not content[place:].strip(b"\r\n")
+    for width in {len(row) for row in expected}:
+        same = [row for row in expected if len(row) == width]
+        text = io.StringIO()
+        csv.writer(text, lineterminator=end).writerows(same)
+        table = read_csv(text.getvalue().encode(), [str(i) for i in range(width)], ",")
+        assert [column.to_pylist() for column in table.columns] == [
+            [field.encode() for field in column] for column in zip(*same, strict=True)
+        ]
+        again = bytes(csv_text(table.columns, b",")).decode()
+        assert [row for row in by_csv(again) if row] == [row for row in same if row != [""]]
 
 
 @given(text=st.text(st.sampled_from('a,"\n'), max_size=30))
-def test_records_that_are_not_valid_are_marked(text: str) -> None:
+def test_records_that_are_not_valid_are_not_whole(text: str) -> None:
     """Of each line by itself, since after an error the csv module goes on with the next line."""
-    compiled, plain = twins("text_records")
+    grammar = Grammar(",")
     for line in text.split("\n"):
         content = line.encode() + b"\n"
-        spans, end = found(compiled, content, [])
-        assert (spans, end) == found(plain, content, [])
+        end = grammar.whole(content, 0)
         (row,) = by_csv(line + "\n") or [[]]
-        if end < len(content):  # a quote is open
-            assert row is None
-        else:
-            assert [span[2] for span in spans] == ([] if row == [] else [-1 if row is None else len(row)])
-
-
-def test_a_field_that_is_too_long_ends_its_record_at_the_line() -> None:
-    compiled, plain = twins("text_records")
-    content = b'1,"' + b"x" * (LONGEST + 5) + b'\n2,3\n4,"5\n6"\n'
-    for module in (compiled, plain):
-        spans, end = found(module, content, [])
-        assert [span[2] for span in spans] == [-1, 2, 2]
-        assert end == len(content)
+        assert (end == len(content)) is (row is not None)
+        if row is None:
+            assert grammar.record(content, 0) in (None, (0, len(content)))
 
 
 @given(values=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
 def test_records_with_values(values: list[float]) -> None:
-    compiled, plain = twins("text_records")
-    content = b'a,b\n\n"c\n",d\r\n'
-    spans = np.array(found(compiled, content, [])[0])
-    array = np.array([values, values[::-1]])
-    offsets, texts = as_text(array.ravel())
-    before = [b","] * len(values)
-    joined = [
-        bytes(module.joined_records(content, spans, 0, before, offsets, texts, b"\n")) for module in (compiled, plain)
-    ]
-    assert joined[0] == joined[1]
-    rows = list(csv.reader(io.StringIO(joined[0].decode(), newline="")))
+    table = read_csv(b'a,b\n\n"c\n",d\r\n', ["x", "y"], ",")
+    texts = [as_text(np.array([value, -value])) for value in values]
+    rows = list(csv.reader(io.StringIO(bytes(csv_text([*table.columns, *texts], b",")).decode(), newline="")))
     assert [row[:2] for row in rows] == [["a", "b"], ["c\n", "d"]]
-    assert [[float(text) for text in row[2:]] for row in rows] == array.tolist()
+    assert [[float(text) for text in row[2:]] for row in rows] == [values, [-value for value in values]]
 
 
 # -- what is passed through ----------------------------------------------------------------------------------------
 
-#: Rows as they may stand in a file, and as they leave it, without the value that is added.
+#: Rows as they may stand in a file, which leave it with quotes where they are needed.
 LINES = [
     b"0.10,12345678901234567890,NaN,1",
     b'0.20,"a, ""b""",,0',
@@ -119,19 +89,66 @@ LINES = [
     b'0.40,"two\r\nlines",\xff\xfe,0',
     b'"0.50",+7,"NULL"," 1 "',
 ]
+LEAVING = [*LINES[:4], b"0.50,+7,NULL, 1 "]
 
 
 @pytest.mark.parametrize("repeat", [1, 100])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n"])
-def test_csv_leaves_byte_for_byte(tmp_path: Path, end: bytes, repeat: int) -> None:
-    """Row by row and by column alike; line ends become line feeds."""
+def test_fields_of_csv_leave_as_they_came(tmp_path: Path, end: bytes, repeat: int) -> None:
+    """Row by row and by column alike; line ends of records become line feeds."""
     lines = LINES * repeat
     source, out = tmp_path / "in.csv", tmp_path / "out.csv"
     source.write_bytes(end.join([b"score,id,x,click", *lines]))
     assert run(source, "--method", "identity", "--out", out).exit_code == 0
     scores = [b",0.1", b",0.2", b",0.3", b",0.4", b",0.5"] * repeat
-    expected = [b"score,id,x,click,calibrated", *(line + score for line, score in zip(lines, scores, strict=True))]
+    expected = [
+        b"score,id,x,click,calibrated",
+        *(line + score for line, score in zip(LEAVING * repeat, scores, strict=True)),
+    ]
     assert out.read_bytes() == b"\n".join(expected) + b"\n"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
+def test_a_field_leaves_as_the_same_text_beside_bad_rows(tmp_path: Path, delimiter: str) -> None:
+    """Quotes within a field, fields of any length, and bytes that are no UTF-8."""
+    fields = ['5" pipe', "x" * (reading.LONGEST_FIELD + 1), " a, b; c|d\te ", "\udcff", "", "two\nlines"]
+    source, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    with open(source, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+        writer.writerow(["score", "click", "text"])
+        for field in fields:
+            writer.writerow(["0.5", "1", field])
+        file.write(f"0.25{delimiter}1\n0.25{delimiter}1{delimiter}\udcff{delimiter}\n")
+        file.write(f'0.75{delimiter}0{delimiter}5" pipe\n0.25{delimiter}1{delimiter}"a"b\n')
+    options = ["--method", "identity", "--out", out, "--on-error", "skip", "--rejects", tmp_path / "bad.csv"]
+    result = run(source, *options)
+    assert "7 rows (6 positive), 3 skipped" in result.output
+    csv.field_size_limit(1 << 20)
+    try:
+        with open(out, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            rows = list(csv.DictReader(file, delimiter=delimiter, strict=True))
+    finally:
+        csv.field_size_limit(reading.LONGEST_FIELD)
+    assert [row["text"] for row in rows] == [*fields, '5" pipe']
+    assert {row["calibrated"] for row in rows} == {"0.5", "0.75"}
+    with RecordReader(tmp_path / "bad.csv") as reader:
+        rejects = [(row["row"], row["record"].split(delimiter)) for batch in reader for row in batch.rows]
+    assert rejects == [("7", ["0.25", "1"]), ("8", ["0.25", "1", "\udcff", ""]), ("10", ["0.25", "1", '"a"b'])]
+
+
+def test_a_key_that_a_line_has_twice_is_refused(tmp_path: Path) -> None:
+    """Also where another line has it in escapes; a value that is the name of the key is none."""
+    good = '{"score": 0.5, "click": 1, "event": "click", "x": {"score": 1}}\n' * 100
+    source = tmp_path / "in.jsonl"
+    source.write_text(good + '{"score": 1, "event": "click", "click": 0}\n')
+    assert "101 rows (100 positive)" in run(source, "--method", "identity").stdout
+    twice = '{"score": 0.5, "click": 1, "click": 0}\n'
+    source.write_text(good + twice)
+    assert the_line(run(source, "--method", "identity")).startswith(f"{source}, row 101: the line has the key 'click' ")
+    source.write_text('{"score": 0.5, "click": 1}\n' + twice + '{"score": 0.5, "\\u0063lick": 1}\n')
+    assert the_line(run(source, "--method", "identity")).startswith(
+        f"{source}, row 2: the line has the key 'click' twice"
+    )
 
 
 @pytest.mark.parametrize("repeat", [1, 100])
@@ -227,31 +244,25 @@ def test_a_record_that_is_too_long_is_refused(tmp_path: Path, monkeypatch: pytes
     )
 
 
-def test_a_field_that_is_too_long_is_one_bad_row(tmp_path: Path) -> None:
-    """As is a quote that nothing closes: it does not take the rest of the file with it."""
+def test_a_quote_that_nothing_closes_is_one_bad_row(tmp_path: Path) -> None:
+    """It does not take the rest of the file with it."""
     source = tmp_path / "in.csv"
-    long = b"0.5,1," + b"x" * (reading.LONGEST_FIELD + 1)
     opened = b'0.5,1,"' + b"y" * 10 + b"\n" + b"0.5,1,z\n" * (reading.LONGEST_FIELD // 8 + 2)
-    text = b"score,click,text\n0.5,1,a\n" + long + b"\n" + opened + b"0.5,0,b\n"
+    text = b"score,click,text\n0.5,1,a\n" + opened + b"0.5,0,b\n"
     source.write_bytes(text)
     result = run(source, "--on-error", "skip", "--rejects", tmp_path / "bad.csv")
     assert result.exit_code == 0
     with RecordReader(tmp_path / "bad.csv") as reader:
         rejects = [row for batch in reader for row in batch.rows]
-    records = {"2": "", "3": ""}
-    for reject in rejects:
-        records[reject["row"]] += reject["record"]
-    assert records["2"] == long.decode()
-    taken = records["3"].count("\n") + 1
-    assert records["3"].encode() + b"\n" == b"\n".join(text.splitlines()[3 : 3 + taken]) + b"\n"
-    begins = [reject["reason"] for reject in rejects if reject["reason"] != CONTINUED]
-    assert len(begins) == 2
-    assert all("field" in reason for reason in begins)
-    assert "lines" not in begins[0]
-    assert begins[1].endswith(f"; the row takes {taken:,} lines; allowed: fields, quoted or not; quotes in pairs")
-    assert all(reject["record"].endswith("\n") for reject in rejects[:-1] if reject["row"] == "3"), "whole lines"
-    rest = len(text.splitlines()) - 1 - 1 - taken
-    assert f"{rest:,} rows ({rest - 1:,} positive), 2 skipped ({1 + taken:,} lines of the file);" in result.output
+    record = "".join(reject["record"] for reject in rejects)
+    assert {reject["row"] for reject in rejects} == {"2"}
+    taken = record.count("\n") + 1
+    assert record.encode() + b"\n" == b"\n".join(text.splitlines()[2 : 2 + taken]) + b"\n"
+    (begin,) = [reject["reason"] for reject in rejects if reject["reason"] != CONTINUED]
+    assert begin.endswith(f"; the row takes {taken:,} lines; allowed: fields, quoted or not; quotes in pairs")
+    assert all(reject["record"].endswith("\n") for reject in rejects[:-1]), "whole lines"
+    rest = len(text.splitlines()) - 1 - taken
+    assert f"{rest:,} rows ({rest - 1:,} positive), 1 skipped ({taken:,} lines of the file);" in result.output
 
 
 def test_lines_in_the_quotes_of_a_row_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
@@ -268,7 +279,8 @@ def test_lines_in_the_quotes_of_a_row_that_cannot_be_used_are_counted(tmp_path: 
     assert "; the row takes 3 lines; allowed: " in line
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("letter", ["é", '"', "\udcff", "漢", "𝄞"])
 def test_rejects_can_be_read_however_long_a_record_is(tmp_path: Path, letter: str) -> None:
     source = tmp_path / "in.csv"
@@ -307,14 +319,14 @@ def test_what_is_deep_and_not_read_is_passed_through(tmp_path: Path) -> None:
 
 def test_the_time_for_a_long_line_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the bytes that are looked at: each a few times, however many blocks a line has."""
-    looked, find = [0], reading.find_records
+    looked, find = [0], reading.last_line_end
 
-    def counting(text: memoryview, *rest: Any) -> Any:
-        looked[0] += len(text)
-        return find(text, *rest)
+    def counting(text: bytes, at: int) -> int:
+        looked[0] += len(text) - at
+        return find(text, at)
 
     monkeypatch.setattr(reading, "BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(reading, "find_records", counting)
+    monkeypatch.setattr(reading, "last_line_end", counting)
     source = tmp_path / "in.jsonl"
     source.write_text('{"score": 0.5, "click": 1, "x": "' + "x" * (1 << 20) + '"}\n')
     with RecordReader(source) as reader:

@@ -199,6 +199,7 @@ def test_order(pieces: int) -> None:
         assert not order_of(orderly.tolist(), pieces).disordered
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("options", [("--method", "platt", "--half-life", "7d"), ("--method", "auto")])
 def test_rows_in_no_order_warn(tmp_path: Path, options: tuple[str, ...]) -> None:
     rng = np.random.default_rng(1)

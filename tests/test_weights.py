@@ -103,7 +103,7 @@ def learners():
     }
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("name", learners())
 @pytest.mark.parametrize("power", [-6, 6])
 def test_a_common_factor_changes_nothing_in_other_learners(name, power):
@@ -127,6 +127,7 @@ def test_sampled_negatives_with_importance_weights_give_the_truth(name, share):
     assert 0.7 < ratio < 1.9
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("heavy", ["any", "positive"])
 def test_auto_is_about_as_good_with_unequal_weights_as_one_of_its_kind(heavy):
     """A label judges the forecasts that were issued before it, and heavy ones leave the guard something to bet."""

@@ -14,6 +14,7 @@ import argparse
 import ast
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -71,8 +72,13 @@ def walks(package: Path) -> dict[str, list[int]]:
             cwd=folder,
             capture_output=True,
             text=True,
-            check=True,
             env={**os.environ, "PYTHONPATH": folder, "STREAMCAL_COMPILE": "0"},
+        )
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1]
+        raise SystemExit(
+            f"the package cannot be run by {sys.executable}: {reason}; use the Python of an environment in which "
+            "`pip install -e .` has been run"
         )
     found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -100,6 +106,46 @@ def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - function.lineno + 1 - documented * ((first.end_lineno or 0) - first.lineno + 1)
 
 
+def imports(package: Path) -> dict[str, set[str]]:
+    """Return the modules that each module imports, in functions too; what only hands names on is left out."""
+    modules = {
+        ".".join((package.name, *path.relative_to(package).with_suffix("").parts)): path
+        for path in package.rglob("*.py")
+        if path.stem not in ("__init__", "__main__")
+    }
+    found: dict[str, set[str]] = {}
+    for module, path in modules.items():
+        names: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                home = (node.module or "").removeprefix("cython.cimports.")
+                names |= {home, *(f"{home}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+        found[module] = (names & modules.keys()) - {module}
+    return found
+
+
+def arrows_up(arrows: dict[str, set[str]], page: str) -> list[str]:
+    """Return the imports from a package to one that the list of packages on a page names later."""
+    cells = re.findall(r"^\| (`.+?) \|", page.split("## Packages")[1].split("\n## ")[0], re.MULTILINE)
+    names = [name.removesuffix("/").removesuffix(".py") for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+    rank = {name: place for place, name in enumerate(names)}
+    pairs = [(one, other) for one, others in arrows.items() for other in sorted(others)]
+    return [f"{one} -> {other}" for one, other in pairs if rank[one.split(".")[1]] < rank[other.split(".")[1]]]
+
+
+def in_circles(arrows: dict[str, set[str]]) -> set[str]:
+    """Return the modules on or between circles of imports."""
+    left = set(arrows)
+    while True:
+        used = set[str]().union(*(arrows[one] for one in left))
+        kept = {one for one in left & used if arrows[one] & left}
+        if kept == left:
+            return left
+        left = kept
+
+
 def lines(package: Path) -> dict[str, int]:
     """Return the lines of each folder of the package."""
     found: dict[str, int] = {}
@@ -116,6 +162,7 @@ def table(package: Path) -> list[tuple[str, str]]:
     most = max(every, key=lambda one: parameters(one[1]))
     long = [one for _, one in every if length(one) > MOST_LINES]
     wide = [one for _, one in every if parameters(one) > MOST_PARAMETERS]
+    arrows, page = imports(package), package.parent / "docs" / "architecture.md"
     return [
         (
             f"class chain of the {len(chain)} methods of one score",
@@ -129,6 +176,8 @@ def table(package: Path) -> list[tuple[str, str]]:
         ("most parameters of a function", f"{parameters(most[1])} (`{most[0]}`)"),
         (f"functions of more than {MOST_PARAMETERS} parameters", f"{len(wide)} of {len(every):,}"),
         (f"functions of more than {MOST_LINES} lines", f"{len(long)} of {len(every):,}"),
+        ("imports of a package listed later", f"{len(arrows_up(arrows, page.read_text(encoding='utf-8')))}"),
+        ("modules in circles of imports", f"{len(in_circles(arrows))}"),
         ("lines of the package", f"{sum(lines(package).values()):,}"),
     ]
 
@@ -140,8 +189,9 @@ def main() -> None:
     parser.add_argument("--tree", type=Path, default=ROOT, metavar="DIR", help="the checkout that is measured")
     asked = parser.parse_args()
     package = asked.tree.resolve() / "streamcal"
+    rows = table(package)
     print("| measured | figure |\n|---|---|")
-    for row in table(package):
+    for row in rows:
         print(f"| {row[0]} | {row[1]} |")
     if asked.folders:
         print("\n| folder | lines |\n|---|---:|")

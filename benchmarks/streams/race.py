@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.streams.catalogue import CATALOGUE, Stream, cache, file_name, stream
 from benchmarks.streams.entrants import Entrant, entrants
 from benchmarks.streams.tables import Array
-from streamcal.metrics.base import Forecasts
+from streamcal.metrics.cells import Forecasts
 from streamcal.stream.comparing import Standing
 
 #: Name of the probabilities that nobody could beat, where the world is known. They do not race.

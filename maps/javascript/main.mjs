@@ -1,7 +1,7 @@
 // Lines are read: a line that begins with { is a map, any other holds scores, and is answered.
 
 import { createInterface } from "node:readline";
-import { loadMap } from "../../streamcal/maps/calibration_map.mjs";
+import { loadMap } from "./calibration_map.mjs";
 
 let calibrate;
 for await (const line of createInterface({ input: process.stdin })) {

@@ -22,7 +22,7 @@ from streamcal.parameters.scales import Interval
 from streamcal.parameters.settings import parse
 from streamcal.stream import checkpoints
 from streamcal.stream.checkpoints import Checkpoint
-from streamcal.stream.formats import same_file
+from streamcal.stream.files import same_file
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 
 #: Headings of the help.

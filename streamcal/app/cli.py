@@ -48,8 +48,7 @@ from streamcal.errors import StreamcalError
 from streamcal.lazy import ALIASES, Methods
 from streamcal.names import did_you_mean
 from streamcal.stream import checkpoints
-from streamcal.stream.formats import STANDARD_STREAM, same_file
-from streamcal.stream.inputs import title_of
+from streamcal.stream.files import STANDARD_STREAM, same_file, title_of
 from streamcal.stream.prequential import Measures
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError

@@ -22,8 +22,7 @@ from streamcal.app.report import NOTHING
 from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
-from streamcal.stream.formats import ADDRESS, STANDARD_STREAM, same_file
-from streamcal.stream.inputs import is_among, title_of
+from streamcal.stream.files import ADDRESS, STANDARD_STREAM, is_among, same_file, title_of
 
 if TYPE_CHECKING:  # what a comparison needs is imported in its functions, since `run` does not need it
     from streamcal.live.levels import Field

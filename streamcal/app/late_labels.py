@@ -14,7 +14,7 @@ from streamcal.app.grouping import option, rare_option
 from streamcal.app.memory import room_for
 from streamcal.app.options import Span, span_of
 from streamcal.app.terminal import check_place, fail
-from streamcal.stream.formats import same_file
+from streamcal.stream.files import same_file
 from streamcal.stream.run import Run
 
 if TYPE_CHECKING:

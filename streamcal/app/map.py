@@ -19,7 +19,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS
 from streamcal.maps.writing import FORMATS, written
 from streamcal.stream.atomic import atomic_write
-from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.files import STANDARD_STREAM, same_file
 
 #: Options that are for one format.
 FOR = {"column": "sql", "dialect": "sql", "source": "sql", "keep": "sql", "name": "c", "single": "onnx"}

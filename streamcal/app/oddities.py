@@ -39,7 +39,7 @@ from streamcal.app.report import EARLY, duration
 from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
-from streamcal.stream.inputs import title_of
+from streamcal.stream.files import title_of
 from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
 from streamcal.stream.sample import StreamSample

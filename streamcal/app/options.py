@@ -16,8 +16,7 @@ from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
 from streamcal.parameters.spans import UNITS, parse_span
 from streamcal.stream.columns import MISSING_LABELS, Columns
-from streamcal.stream.formats import Format
-from streamcal.stream.inputs import input_files
+from streamcal.stream.files import Format, input_files
 from streamcal.stream.records import PARSED_AS_PROBABILITY, shown
 from streamcal.stream.times import TIME_UNITS, TimeOptions
 

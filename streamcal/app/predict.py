@@ -15,7 +15,7 @@ from streamcal.app.oddities import mostly_skipped, odd_unit_of_time, times_left_
 from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption
 from streamcal.app.report import times_read
 from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail, failing
-from streamcal.stream.formats import STANDARD_STREAM, same_file
+from streamcal.stream.files import STANDARD_STREAM, same_file
 from streamcal.stream.run import CALIBRATED, Run
 
 StateArgument = Annotated[

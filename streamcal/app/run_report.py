@@ -16,7 +16,7 @@ from streamcal.live.levels import names_of
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.comparing import BY_SEGMENT, IDENTITY, RAW, Comparison
 from streamcal.stream.entrants import Entrant
-from streamcal.stream.inputs import title_of
+from streamcal.stream.files import title_of
 from streamcal.stream.run import Run
 
 #: Rows that came one by one and are measured together: a call costs as much as some hundred rows.

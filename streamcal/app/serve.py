@@ -32,7 +32,7 @@ from streamcal.app.terminal import check_place, fail, failing
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import StateError
 from streamcal.names import did_you_mean
-from streamcal.stream.formats import same_file
+from streamcal.stream.files import same_file
 from streamcal.stream.records import shown
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import typer
 from rich.console import Console
 
 from streamcal.errors import StreamcalError
-from streamcal.stream.formats import STANDARD_STREAM
-from streamcal.stream.inputs import title_of
+from streamcal.stream.files import STANDARD_STREAM, title_of
 
 if TYPE_CHECKING:
     from streamcal.stream.run import Run

@@ -124,7 +124,6 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     # -- learning ------------------------------------------------------------------------------------------------
 
-    # `keys` is not keyword-only on measured paths: CPython 3.11 does not specialise calls of functions with such.
     def learn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> None:
@@ -139,8 +138,8 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
     streams: bool = False
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
-        found = self._streamed_columns(1, scores, y, w, t)
-        return None if found is None else found[0]
+        columns = self._streamed_columns(1, scores, y, w, t)
+        return None if columns is None else columns[0]
 
     def _streamed_columns(
         self, number: int, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None
@@ -157,21 +156,21 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         if pieces is None:
             return None
         self._require_times(times[weights > 0.0])
-        found = np.empty((number, len(x)))
+        columns = np.empty((number, len(x)))
         for piece in pieces:
-            self._stream(x[piece.rows], labels[piece.rows], piece, found[:, piece.rows])
+            self._stream(x[piece.rows], labels[piece.rows], piece, columns[:, piece.rows])
         self._note(clamped)
-        nothing = np.isnan(found[0])
+        nothing = np.isnan(columns[0])
         if nothing.any():
-            found[0, nothing] = self.scale.probabilities(x[nothing])
-        return found
+            columns[0, nothing] = self.scale.probabilities(x[nothing])
+        return columns
 
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        """Learn a piece of a batch, and write the answers before each row to `found`; NaN where nothing is held."""
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, predictions: FloatArray) -> None:
+        """Learn a piece of a batch, and write predictions before each row to `predictions`; NaN where none is held."""
         if self._following is not None:
-            self._following.stream(self, x, y, piece, found)
+            self._following.stream(self, x, y, piece, predictions)
         else:
-            self._cells.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), found[0])
+            self._cells.run(cast(GridTable, self._memory.statistic).rows(x, y, piece), predictions[0])
 
     # -- predicting ----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,8 +66,7 @@ class Calibrator(Learner):
 
         `keys` are refused here and in the other methods: a calibrator of a score alone reads none.
         """
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         self._learn(*self._checked(score, y, w, t))
 
     def learn_many(
@@ -83,8 +82,11 @@ class Calibrator(Learner):
 
         A scalar weight applies to every row.
         """
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
+        self._learn_arrays(scores, y, w, t)
+
+    def _learn_arrays(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
+        """Check arrays and learn them."""
         self._learn_many(*self._checked_many(scores, y, w, t))
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
@@ -123,8 +125,7 @@ class Calibrator(Learner):
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, exactly."""
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         self._unlearn(*self._checked(score, y, w, t))
 
     def predict_learn_many(
@@ -166,13 +167,12 @@ class Calibrator(Learner):
         >>> HistogramBinning(1).predict_learn_many([0.5, 0.25, 0.75], [1, 0, 1]).tolist()
         [0.5, 1.0, 0.5]
         """
-        if keys is not None:
-            self._refuse(keys)
-        found = self._streamed(scores, y, w, t)
-        if found is None:
+        self._refuse(keys)
+        probabilities = self._streamed(scores, y, w, t)
+        if probabilities is None:
             rows = self._rows(scores, y, w, t)
-            found = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
-        return like(scores, found)
+            probabilities = np.array(in_turn(self.predict_one, self.learn_one, rows), dtype=np.float64)
+        return like(scores, probabilities)
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
         """Return the result of `predict_learn_many` by a compiled loop; without one, return None and learn nothing."""
@@ -185,14 +185,15 @@ class Calibrator(Learner):
         at = row_times(t, times)
         return zip(check_scores(scores).tolist(), (labels > 0.0).tolist(), weights.tolist(), at, strict=True)
 
+    # `keys` may also be given by place in methods that are called for every event, and these methods test for them in
+    # place: CPython 3.11 does not specialise calls of functions with keyword-only arguments, and a call costs 20 ns.
     @abstractmethod
     def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the probability of a positive label at `score`, as of time `t`; the state does not change."""
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the probabilities at scores of shape (n,), all as of time `t`; the state does not change."""
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         return like(scores, self._predict_many(scores, t))
 
     @abstractmethod
@@ -243,8 +244,7 @@ class Calibrator(Learner):
         >>> cal.n
         1.0
         """
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         return pending_of(self, check_score(score), None, t, w)
 
     def _issue_keyed(self, x: float, keys: Any, t: Time | None, w: float) -> tuple[float, Sequence[float] | None]:
@@ -304,23 +304,24 @@ class Calibrator(Learner):
         """
         return None
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        """Learn a checked observation whose prediction was issued earlier; `said` is what `_issue` returned then.
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        """Learn a checked observation whose prediction was issued earlier; `record` is what `_issue` returned then.
 
         Raise `InputError` if `_issue` cannot have returned it; nothing changes then.
         """
         self._learn(x, y, w, t)
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
+    def _require_issued(self, record: Sequence[float] | None) -> None:
         """Raise `InputError` if `_learn_issued` does not accept the issued numbers; nothing changes."""
 
     # -- keys ----------------------------------------------------------------------------------------------------
 
-    def _refuse(self, keys: Any) -> NoReturn:
-        """Raise the `InputError` of keys that would not be read."""
-        raise InputError(
-            f"keys={str(keys)[:60]!r}: {self!r} reads the score alone; leave them out, or give keys to a Segmented"
-        )
+    def _refuse(self, keys: Any) -> None:
+        """Raise an `InputError` if there are keys: they would not be read."""
+        if keys is not None:
+            raise InputError(
+                f"keys={str(keys)[:60]!r}: {self!r} reads the score alone; leave them out, or give keys to a Segmented"
+            )
 
     def _own_keys(self, keys: Any) -> None:
         """Return what is read of the keys that several calibrators are given together."""

@@ -114,8 +114,8 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
                     return self.scale.probability(x)
         return self._curve.at(x)
 
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        loop, version, p = self._loop, self._memory.version, found[0]
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, predictions: FloatArray) -> None:
+        loop, version, p = self._loop, self._memory.version, predictions[0]
         self._watch(self._sums)
         loop.solved, loop.fitted = self._fitted_for == version, self._fitted
         start, failed, predicted = 0, self._failed_for == version, False

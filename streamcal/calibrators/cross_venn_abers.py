@@ -190,8 +190,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         fold: int | ArrayLike | None = None,
     ) -> None:
         """Learn arrays of shape (n,); `fold` is one for all of them, or an array of n."""
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         places = None if fold is None else check_folds(fold, self.folds, len(x))
         kept = weights > 0.0
@@ -231,8 +230,7 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         fold: int | None = None,
     ) -> None:
         """Remove an earlier `learn_one` with the same arguments, including its fold."""
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         x, label, weight, time, _ = self._checked(score, y, w, t)
         if not self.unlearns:
             raise CapabilityError(f"{self!r} cannot unlearn: its forgetting policy keeps no ages of observations")
@@ -271,22 +269,22 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     ) -> tuple[float, tuple[float, float]]:
         """Return the results of `predict_one` and `predict_interval_one` by one search of the trees."""
         pairs = self._held_pairs_one(score, 1.0, t)
-        one, other = self._pair(*pairs)
-        return float(self._merge(*pairs)), (min(one, other), max(one, other))
+        p0, p1 = self._pair(*pairs)
+        return float(self._merge(*pairs)), (min(p0, p1), max(p0, p1))
 
     def predict_interval_one(
         self, score: float | Sequence[float], t: Time | None = None, *, w: float = 1.0
     ) -> tuple[float, float]:
         """Return the merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
-        one, other = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
-        return min(one, other), max(one, other)
+        p0, p1 = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
+        return min(p0, p1), max(p0, p1)
 
     def predict_interval_many(
         self, scores: ArrayLike, t: Time | None = None, *, w: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
-        one, other = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
-        return like_both(scores, (np.minimum(one, other), np.maximum(one, other)))
+        p0, p1 = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
+        return like_both(scores, (np.minimum(p0, p1), np.maximum(p0, p1)))
 
     # -- predicting and learning ---------------------------------------------------------------------------------
 
@@ -304,10 +302,9 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
 
         `fold` is one for all, or an array of n. See `Calibrator.predict_learn_many`.
         """
-        if keys is not None:
-            self._refuse(keys)
-        found = in_turn(self.predict_one, self._learn_in_fold, self._rows_in_folds(scores, y, w, t, fold))
-        return like(scores, np.array(found, dtype=np.float64))
+        self._refuse(keys)
+        probabilities = in_turn(self.predict_one, self._learn_in_fold, self._rows_in_folds(scores, y, w, t, fold))
+        return like(scores, np.array(probabilities, dtype=np.float64))
 
     def predict_interval_learn_many(
         self,

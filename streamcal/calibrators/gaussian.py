@@ -93,8 +93,8 @@ class Gaussian(AdditiveCalibrator[LabelMoments]):
         weight = 0.0 if self.variance == "within" else statistic.n
         return SigmoidMap(self.scale, *normal_line(*summary, weight, STEEPEST))
 
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        statistic, within, row, p = self._memory.statistic, self.variance == "within", 0, found[0]
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, predictions: FloatArray) -> None:
+        statistic, within, row, p = self._memory.statistic, self.variance == "within", 0, predictions[0]
         while (row := statistic.stream(x, y, piece.w, row, within=within, steepest=STEEPEST, p=p)) < len(x):
             p[row] = self.solve(statistic, None).at(float(x[row]))
             if piece.w[row] > 0.0:

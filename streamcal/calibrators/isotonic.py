@@ -70,8 +70,8 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
     def new_statistic(self) -> ScoreTree:
         return score_tree(self.scale, self.resolution, keeps_fit=True)
 
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        self._memory.statistic.stream(x, y, piece, found[0], found[0, :0])
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, predictions: FloatArray) -> None:
+        self._memory.statistic.stream(x, y, piece, predictions[0], predictions[0, :0])
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CalibrationMap:
         return HeldFit(self.scale, statistic)

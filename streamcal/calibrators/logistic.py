@@ -112,7 +112,7 @@ class LogisticFollowing(Following):
         return True
 
     def stream(
-        self, calibrator: AdditiveCalibrator[Table], x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray
+        self, calibrator: AdditiveCalibrator[Table], x: FloatArray, y: FloatArray, piece: Piece, predictions: FloatArray
     ) -> None:
         """Learn a piece of a batch, and write the predictions before each row.
 
@@ -124,7 +124,7 @@ class LogisticFollowing(Following):
         engine = calibrator._engine
         first = engine.solving_for(calibrator, table.present(float(piece.unit[0])))
         self._load_loop(engine.solved, engine.solved_for == first)
-        while (row := loop.run(kernel, rows, piece.unit, row, found[0])) < len(x):  # there no fit was certified
+        while (row := loop.run(kernel, rows, piece.unit, row, predictions[0])) < len(x):  # there no fit was certified
             self._take_from_loop(engine)
             engine.solved = engine.start = calibrator._map_anew(table.present(float(piece.unit[row])))
             self._load_loop(engine.solved, True)

@@ -61,9 +61,9 @@ class OnlinePlatt(SequentialCalibrator):
     `predict_learn_many`; half of that with a `discount`. The kernel's object takes 0.6 kB. log s and log(1 − s) are
     clamped at log-odds ±16 (`Logit`).
 
-    **Weights.** A weight counts relative to the running mean of all weights, so that a factor common to all changes
-    nothing. A heavy observation is learned in several steps, each at its own prediction, which do not overshoot
-    (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011).
+    **Weights.** A weight counts relative to the running mean of all weights, so that multiplying all weights by one
+    number changes nothing. A heavy observation is learned in several steps, each at its own prediction, which do not
+    overshoot (Karampatziakis and Langford, Online importance weight aware updates, UAI 2011).
 
     **Late labels.** With `issue` and `settle`, and in a `LabelJoin`, a label judges what each line predicted when the
     prediction was issued, at the learning rate (1 + d)^-5/8, d being the information learned since. Late labels also
@@ -126,11 +126,11 @@ class OnlinePlatt(SequentialCalibrator):
     def _issue(self, x: float, t: float) -> list[float] | None:
         return None if self._ladder is None else self._ladder.issue(x)
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        if self._ladder is None or said is None:
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        if self._ladder is None or record is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._ladder.learn_issued(x, y, w, _record(said))
+            self._ladder.learn_issued(x, y, w, _record(record))
 
     # A join keeps the record as bytes, which are read beside the probability issued, or hold it too.
 
@@ -161,9 +161,9 @@ class OnlinePlatt(SequentialCalibrator):
     def _column_steps(self) -> Any:
         return self._kernel
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
-        if self._ladder is not None and said is not None:
-            _record(said)
+    def _require_issued(self, record: Sequence[float] | None) -> None:
+        if self._ladder is not None and record is not None:
+            _record(record)
 
     def _kernel_state(self) -> Reader:
         return newton_state(2, INITIAL_CURVATURE) if self._ladder is None else ladder_state

@@ -143,8 +143,7 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
     # -- predicting ----------------------------------------------------------------------------------------------
 
     def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
-        if keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         self.scale.coordinate(check_score(score))
         return self._mixture.of(self._forecasts(score, self._asked_time(t)))
 
@@ -187,30 +186,30 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
         self._require_times(t[w > 0.0])
         at = None if np.isnan(t).any() else t
         columns = [one.predict_learn_many(x, y > 0.0, w, at) for one in self._candidates]
-        found = np.empty(len(x))
+        predictions = np.empty(len(x))
         for i, forecasts in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             kept = [limited(p) for p in forecasts]
-            found[i] = self._mixture.of(kept)
+            predictions[i] = self._mixture.of(kept)
             if w[i] > 0.0:
                 self._mixture.learn(kept, float(y[i]), float(w[i]))
-        return found
+        return predictions
 
     def _issue(self, x: float, t: float) -> list[float]:
         return self._forecasts(x, None if math.isnan(t) else t)
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        if said is None:
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        if record is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._require_issued(said)
+            self._require_issued(record)
             self._require_time(t)
-            self._take(x, y, w, None if math.isnan(t) else t, said)
+            self._take(x, y, w, None if math.isnan(t) else t, record)
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
-        if said is not None and not (
-            len(said) == len(self._candidates) and all(isinstance(p, float) and limited(p) == p for p in said)
+    def _require_issued(self, record: Sequence[float] | None) -> None:
+        if record is not None and not (
+            len(record) == len(self._candidates) and all(isinstance(p, float) and limited(p) == p for p in record)
         ):
-            raise InputError(f"these are not the numbers that were issued with the prediction: {said!r}")
+            raise InputError(f"these are not the numbers that were issued with the prediction: {record!r}")
 
     # -- times ---------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from streamcal.calibrators.guarded import LONGEST_DELAY, GuardedJumper, guarded_state, new_guard
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
+from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
@@ -70,10 +71,10 @@ class Protected(SequentialCalibrator):
     Notes
     -----
     O(9·rates) per observation: 0.6 µs to learn and predict with three rates. An observation counts as r equal outcomes
-    at once, with one jump after them, r being its weight relative to the running mean of all weights: a factor common
-    to all changes nothing. The authors' code jumps before the first outcome too, which changes the first predictions by
-    less than the largest rate; here the prediction of an empty calibrator is the score. It also weights by Brier loss;
-    log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
+    at once, with one jump after them, r being its weight relative to the running mean of all weights: multiplying all
+    by one number changes nothing. The authors' code jumps before the first outcome too, which changes the first
+    predictions by less than the largest rate; here the prediction of an empty calibrator is the score. It also weights
+    by Brier loss; log loss makes the weighted mean itself the prediction. Nothing is forgotten but by jumping.
 
     *Late labels*: a guard, `kernels.mixture.guard.Guard`, takes the place of `passive`. The guard keeps enough
     weight on the score for the promise to apply with labels in any order, and with labels that never come. A label
@@ -133,6 +134,11 @@ class Protected(SequentialCalibrator):
             return super().predict_one(score, t, keys)
         return self._predict(self.scale.coordinate(check_score(score)))
 
+    def _predict_to_learn(self, score: float, keys: Any, t: Time | None) -> float:
+        if self._late is None:
+            return super()._predict_to_learn(score, keys, t)
+        return sigmoid(self._late.at(self.scale.coordinate(check_score(score))))
+
     def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         if self._late is None:
             return super()._predict_many(scores, t)
@@ -173,16 +179,16 @@ class Protected(SequentialCalibrator):
     def _issue(self, x: float, t: float) -> list[float] | None:
         return None if self._late is None else self._late.issue(x)
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        if self._late is None or said is None:
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        if self._late is None or record is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._late.require(said)
-            self._late.learn(x, y, w, list(said))
+            self._late.require(record)
+            self._late.learn(x, y, w, list(record))
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
-        if self._late is not None and said is not None:
-            self._late.require(said)
+    def _require_issued(self, record: Sequence[float] | None) -> None:
+        if self._late is not None and record is not None:
+            self._late.require(record)
 
     def _fields(self) -> dict[str, Field]:
         late = {} if self._late is None else {"late": part(self._late, guarded_state(math.log(1.0 / self.passive)))}

@@ -17,7 +17,7 @@ from streamcal.maps.base import ScaledMap
 from streamcal.parameters.inputs import check_batch, check_score, check_scores, none_is_zero
 from streamcal.parameters.order import in_blocks
 from streamcal.parameters.scales import LOGIT_LIMIT
-from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
+from streamcal.parameters.types import FloatArray, Keys, Label, Time, Times
 from streamcal.states import Field, Reader
 
 
@@ -40,7 +40,6 @@ class SequentialCalibrator(Calibrator):
     def n(self) -> float:
         return float(self._kernel.weight)
 
-    # `keys` is not keyword-only on measured paths: CPython 3.11 does not specialise calls of functions with such.
     def learn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
     ) -> None:
@@ -52,24 +51,13 @@ class SequentialCalibrator(Calibrator):
             p: float = self._kernel.predict_fast(score)
             if p == p:
                 return p
-        elif keys is not None:
-            self._refuse(keys)
+        self._refuse(keys)
         return self._predict(self.scale.coordinate(check_score(score)))
 
     def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
         return self.map().at_many(self.scale.coordinates(check_scores(scores)))
 
-    def learn_many(
-        self,
-        scores: ArrayLike,
-        y: ArrayLike,
-        w: ArrayLike | None = None,
-        t: Times | None = None,
-        *,
-        keys: Columns | None = None,
-    ) -> None:
-        if keys is not None:
-            self._refuse(keys)
+    def _learn_arrays(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> None:
         self._run(scores, y, w, t, predicts=False)
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray:
@@ -136,5 +124,5 @@ def warn_of_blocks(labels: FloatArray) -> None:
 
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:
     """Return the kernels of calibrators for `predict_each` and `learn_each`; None if any has no such kernel."""
-    found = [getattr(one, "_kernel", None) for one in predictors]
-    return found if all(isinstance(one, OnlineNewton | LineLadder) for one in found) else None
+    kernels = [getattr(one, "_kernel", None) for one in predictors]
+    return kernels if all(isinstance(one, OnlineNewton | LineLadder) for one in kernels) else None

@@ -143,22 +143,22 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         >>> lower.tolist(), upper.tolist()
         ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
         """
-        found = self._streamed_columns(2, scores, y, w, t)
-        if found is None:
+        intervals = self._streamed_columns(2, scores, y, w, t)
+        if intervals is None:
             rows = self._rows(scores, y, w, t)
             return predicted_with_intervals(scores, in_turn(self.predict_with_interval_one, self.learn_one, rows))
-        return like(scores, self._points(scores, found)), *like_both(scores, (found[0], found[1]))
+        return like(scores, self._points(scores, intervals)), *like_both(scores, (intervals[0], intervals[1]))
 
     def _streamed(self, scores: ArrayLike, y: ArrayLike, w: ArrayLike | None, t: Times | None) -> FloatArray | None:
-        found = self._streamed_columns(2, scores, y, w, t)
-        return None if found is None else self._points(scores, found)
+        intervals = self._streamed_columns(2, scores, y, w, t)
+        return None if intervals is None else self._points(scores, intervals)
 
     def _points(self, scores: ArrayLike, intervals: FloatArray) -> FloatArray:
         """Return the points that represent the intervals at these scores, shape (2, n)."""
         return points_at(self.point, self.scale, self.scale.coordinates(check_scores(scores)), *intervals)
 
-    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, found: FloatArray) -> None:
-        self._memory.statistic.stream(x, y, piece, *found)
+    def _stream(self, x: FloatArray, y: FloatArray, piece: Piece, predictions: FloatArray) -> None:
+        self._memory.statistic.stream(x, y, piece, *predictions)
 
     def map(self) -> IntervalMap:
         return cast(IntervalMap, self._map_at(None))
@@ -195,9 +195,9 @@ class HeldIntervals(CalibrationMap):
         return self._tree.interval(x, 1.0)
 
 
-def predicted_with_intervals(scores: Any, found: list[Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def predicted_with_intervals(scores: Any, rows: list[Any]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return pairs (p, (lower, upper)) as three arrays of shape (n,), in the caller's form of the scores."""
-    columns = np.array([(p, *ends) for p, ends in found], dtype=np.float64).reshape(-1, 3).T
+    columns = np.array([(p, *ends) for p, ends in rows], dtype=np.float64).reshape(-1, 3).T
     p, lower, upper = (like(scores, np.ascontiguousarray(column)) for column in columns)
     return p, lower, upper
 

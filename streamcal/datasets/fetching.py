@@ -19,8 +19,8 @@ from urllib.request import urlopen
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from streamcal.errors import InputError, StreamcalError
-from streamcal.names import did_you_mean
+from streamcal.errors import StreamcalError
+from streamcal.parameters.given import one_of
 from streamcal.stream.atomic import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -93,9 +93,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None) -> Path:
     >>> fetch("bank_full", folder).name
     'bank_full.csv.gz'
     """
-    if name not in SOURCES:
-        nearest = did_you_mean(name, SOURCES)
-        raise InputError(f"there is no data set {name!r} to fetch{nearest}; there are {', '.join(SOURCES)}")
+    one_of(name, "name", SOURCES)
     places = [Path(folder)] if folder is not None else _default_places()
     for place in places:
         if (place / f"{name}.csv.gz").is_file():

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from streamcal.errors import InputError, StreamcalError
-from streamcal.names import did_you_mean
-from streamcal.parameters.given import whole_number
+from streamcal.errors import StreamcalError
+from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
@@ -122,9 +121,7 @@ def generate(name: str, seed: int = 0, *, oracle_size: int = ORACLE_SIZE) -> Syn
     >>> len(stream.scores), bool(stream.y[0])
     (5000, True)
     """
-    if name not in SETTINGS:
-        nearest = did_you_mean(name, SETTINGS)
-        raise InputError(f"setting {name!r} is not known{nearest}; give one of {', '.join(SETTINGS)}")
+    one_of(name, "name", SETTINGS)
     seed = whole_number(seed, "seed", 0)
     oracle_size = whole_number(oracle_size, "oracle_size", 1_000)
     setting = SETTINGS[name]

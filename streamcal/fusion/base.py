@@ -214,9 +214,9 @@ class Fusion(Learner):
         [0.3, 0.0]
         """
         ordered, names = self._in_order(scores)
-        found = in_turn(self.predict_one, self.learn_one, self._rows(ordered, y, w, t))
+        probabilities = in_turn(self.predict_one, self.learn_one, self._rows(ordered, y, w, t))
         self._keep_names(names)
-        return like(scores, np.array(found, dtype=np.float64))
+        return like(scores, np.array(probabilities, dtype=np.float64))
 
     def _in_order(self, scores: Any) -> tuple[Any, tuple[str, ...] | None]:
         """Return scores of shape (n, M) with their columns in the order that is learned, and their names, if any."""

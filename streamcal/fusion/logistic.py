@@ -70,7 +70,7 @@ class LogisticFusion(Fusion):
     Notes
     -----
     The map is not monotone: the weight of a model that says less than the others may be negative. Weights count
-    relative to their running mean: a factor common to all changes nothing. Cost: an observation O(M²), and a
+    relative to their running mean: multiplying all by one number changes nothing. Cost: an observation O(M²), and a
     factorisation of O(4M³/3), together 20 to 40 µs for two to five scores; a prediction O(M), and O(M³) for a set of
     scores that is asked for the first time after an observation; memory O(M²).
 

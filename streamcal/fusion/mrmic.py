@@ -210,12 +210,12 @@ def _interpolation(points: FloatArray, values: FloatArray) -> Callable[[FloatArr
     triangles = Triangles(points, values, triangulation.simplices) if points.shape[1] == 2 else None
 
     def at_many(places: FloatArray) -> FloatArray:
-        found = None if triangles is None or len(places) > FEW else triangles.at_few(places)
-        if found is None:
-            found = np.asarray(inside(places))
-        outside = np.isnan(found)
+        probabilities = None if triangles is None or len(places) > FEW else triangles.at_few(places)
+        if probabilities is None:
+            probabilities = np.asarray(inside(places))
+        outside = np.isnan(probabilities)
         if outside.any():
-            found[outside] = NearestNDInterpolator(points, values)(places[outside])
-        return np.clip(found, 0.0, 1.0)
+            probabilities[outside] = NearestNDInterpolator(points, values)(places[outside])
+        return np.clip(probabilities, 0.0, 1.0)
 
     return at_many

@@ -129,9 +129,9 @@ class PartialOrderVennAbers(AdditiveFusion[VectorTable]):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do `predict_learn_many` with the multiprobabilities: (probabilities, p₀, p₁), three arrays of shape (n,)."""
         ordered, names = self._in_order(scores)
-        found = in_turn(self.predict_with_interval_one, self.learn_one, self._rows(ordered, y, w, t))
+        rows = in_turn(self.predict_with_interval_one, self.learn_one, self._rows(ordered, y, w, t))
         self._keep_names(names)
-        return predicted_with_intervals(scores, found)
+        return predicted_with_intervals(scores, rows)
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
         return PartialOrderMap(self._scales, statistic, self.point)

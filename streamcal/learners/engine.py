@@ -78,8 +78,8 @@ class Engine:
 class Steps(Engine):
     """One step for each observation (`_step` of the method), so that nothing is merged or taken back.
 
-    A weight counts relative to the running mean of all weights (`WeightScale`), so that a factor common to all weights
-    changes nothing. Weight 0 is no step. Forgetting is a parameter of the step, and time is not read.
+    A weight counts relative to the running mean of all weights (`WeightScale`), so that multiplying all weights by one
+    number changes nothing. Weight 0 is no step. Forgetting is a parameter of the step, and time is not read.
     """
 
     def learn(self, method: Any, x: Any, y: Any, w: float, t: float) -> None:

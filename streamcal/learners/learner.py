@@ -92,10 +92,10 @@ class Learner(metaclass=Suggesting):
 
         Raise `StateError` if no class has the name.
         """
-        found: type[Learner] | None = lazy.method_class(name) or Learner._known.get(name)
-        if found is None or inspect.isabstract(found):
+        cls: type[Learner] | None = lazy.method_class(name) or Learner._known.get(name)
+        if cls is None or inspect.isabstract(cls):
             raise StateError(f"the state is one of {name!r}, which is not a method of this streamcal")
-        return found
+        return cls
 
     @property
     def merges(self) -> bool:
@@ -490,10 +490,10 @@ class Learner(metaclass=Suggesting):
         """Return the class to read: a base class, such as `Calibrator`, reads the states of all its methods."""
         if not inspect.isabstract(cls):
             return own_class(cls, name)
-        found = cls.class_named(name)
-        if not issubclass(found, cls):
+        named = cls.class_named(name)
+        if not issubclass(named, cls):
             raise StateError(f"the state is one of {name!r}, which is no {cls.__name__}")
-        return found
+        return named
 
 
 for _name in HERE:
@@ -510,11 +510,11 @@ def loaded_as(template: Learner, state: Any) -> Any:
 
 def in_turn(predict: Callable[..., Any], learn: Callable[..., None], rows: Iterable[tuple[Any, ...]]) -> list[Any]:
     """Collect `predict(x, t)` before `learn(x, y, w, t)` for each row (x, y, w, t); the rows have been checked."""
-    found = []
+    predictions = []
     for row in rows:
-        found.append(predict(row[0], row[3]))
+        predictions.append(predict(row[0], row[3]))
         learn(*row)
-    return found
+    return predictions
 
 
 def _fields(value: Any) -> dict[str, Any]:

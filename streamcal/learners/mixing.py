@@ -27,9 +27,9 @@ def limited(p: float) -> float:
 class Mixture:
     """A weighted mean of K predictions, whose weights are exp(−L/m): L the weighted sum of log losses so far.
 
-    m is the largest weight of an observation so far, so that a factor common to all weights changes nothing. With equal
-    weights the rate is 1, and the summed log loss of the mixture is exactly −ln of the mean of the K likelihoods: at
-    most that of the best candidate plus ln K.
+    m is the largest weight of an observation so far, so that multiplying all weights by one number changes nothing.
+    With equal weights the rate is 1, and the summed log loss of the mixture is exactly −ln of the mean of the K
+    likelihoods: at most that of the best candidate plus ln K.
     """
 
     def __init__(self, size: int) -> None:

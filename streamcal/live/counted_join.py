@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.kernels.counts.counted_rows import NO_ROW, ClickFilter
 from streamcal.kernels.counts.tokens import LENGTH
-from streamcal.live import counted_events, counted_state, events
+from streamcal.live import counted_events, counted_state
 from streamcal.live.counted_bucket import FURTHEST, Bucket, Group, Groups, Levels, Whole, groups_of, spread
 from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS
@@ -310,9 +310,7 @@ class CountedJoin(Joining):
         weight = w if w.__class__ is float and w == 1.0 else check_weight(w)
         levels = None if keys is None else self._read_keys(self._check_keys(keys))
         named = self._newest if version is None else check_id(version, "version")
-        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         if self._clock - time > self.max_behind:
             self._check_behind(time)
         if self._journal is not None:
@@ -579,9 +577,7 @@ class CountedJoin(Joining):
         """
         read = self._tokens.read(token)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
-        time = self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         self._make_ready()
         if self._journal is not None:
             self._journal.append(counted_events.resolved(positive, time, read))
@@ -768,7 +764,7 @@ class CountedJoin(Joining):
         self, bucket: Bucket, learner: VersionLearner, rows: NDArray[np.intp], scores: FloatArray, t: float
     ) -> Iterator[tuple[Issued, bytes | None]]:
         """Yield for each row a prediction as a version learns it, and what is remembered of it."""
-        turned = self._curve is not None and bucket.first < self._curve.since
+        turned = self._has_turned(bucket.first)
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             group = self._groups[int(bucket.groups[row])]
             said = bucket.said[row]
@@ -779,7 +775,7 @@ class CountedJoin(Joining):
     def _correct(self, bucket: Bucket, row: int, issued: float, t: float, cell: int) -> None:
         """Turn a negative label that was learned into a positive one, where a click asks for it and that is exact."""
         curve = self._curve
-        early = curve is not None and (not curve.waits or bucket.first < curve.since)
+        early = self._was_early(bucket.first)
         in_curve = curve is not None and cell < len(curve.edges)
         last = issued + self._soonest if early and in_curve else issued + self._keep
         if t > last + self.spans.bucket / PARTS or (early and cell == 0):
@@ -909,16 +905,18 @@ class CountedJoin(Joining):
             self._make_room()
         return changed
 
-    def _replay(self, written: Iterator[bytes]) -> int:
+    def _replay(self, journal: Journal) -> int:
+        return self._take_again(journal.events())
+
+    def _take_again(self, written: Iterator[bytes]) -> int:
+        """Take events again, and return how many they are."""
         take: Takers = {
             counted_events.ISSUE: self._issue,
             counted_events.ISSUES: self._issue_many,
             counted_events.RESOLVE: self._resolve,
             counted_events.RESOLVES: self._resolve_many,
             counted_events.RESUME: self._restart,
-            events.ADVANCE: self._advance,
-            events.NOTE: self._keep_note,
-            events.CHANGE: self._change,
+            **self._takers(),
         }
         number = 0
         for number, event in enumerate(written, 1):  # noqa: B007

@@ -8,9 +8,14 @@ from functools import lru_cache
 from json.encoder import encode_basestring as _text
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
+from streamcal.kernels.pending.pending_events import issued_events, resolved_events
 from streamcal.live.issued import Id, Issued, Keys
+from streamcal.parameters.types import FloatArray
 
 ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE, REPEAT = 0, 1, 2, 3, 4, 5
 #: An impression that is remembered was issued again.
@@ -40,56 +45,36 @@ def issued(one: Issued) -> bytes:
 
 def issued_rows(
     ids: list[Id],
-    t: Any,
-    scores: Any,
-    p: Any,
-    w: Any,
+    t: FloatArray,
+    scores: FloatArray,
+    p: FloatArray,
+    w: FloatArray,
     version: Id | None,
-    keys: list[Keys | None] | None = None,
-) -> list[bytes]:
-    """Encode impressions of one version, as `issued` does."""
-    pack_, found = _ISSUED.pack, []
-    rows = zip(ids, t.tolist(), scores.tolist(), p.tolist(), strict=True)
+    keys: list[Keys | None] | None,
+    outcomes: tuple[NDArray[np.uint8], FloatArray, float],
+) -> tuple[int, bytearray]:
+    """Encode impressions of one version as `issued` does, each after its size, and count these events.
+
+    `outcomes` are labels and their times, of which those up to the horizon follow their impressions; both may be empty.
+    """
+    rests = None
     if version is not None or keys is not None or (w != 1.0).any():
         levels = [None] * len(ids) if keys is None else keys
-        for (id, time, score, p_), one, w_ in zip(rows, levels, w.tolist(), strict=True):
-            written, integer = (id.encode(), 0) if id.__class__ is str else (_INTEGER.pack(id), INTEGER)
-            if one is None and version is None and w_ == 1.0:
-                found.append(pack_(ISSUE, integer, len(written), time, score, p_) + written)
-            else:
-                if one is None or w_ != 1.0 or len(one) > FEW:
-                    rest = _more(version, one, w_)
-                else:
-                    rest = _usual(version, tuple(one.items()))
-                found.append(pack_(ISSUE, integer | MORE, len(written), time, score, p_) + written + rest)
-        return found
-    for id, time, score, p_ in rows:
-        if id.__class__ is int:
-            found.append(pack_(ISSUE, INTEGER, 8, time, score, p_) + _INTEGER.pack(id))
-        else:
-            written = str(id).encode()
-            found.append(pack_(ISSUE, 0, len(written), time, score, p_) + written)
+        rests = [_rest(version, one, w_) for one, w_ in zip(levels, w.tolist(), strict=True)]
+    found: tuple[int, bytearray] = issued_events(ids, t, scores, p, rests, *outcomes)
     return found
 
 
-def resolved_rows(ids: list[Id], positive: Any, t: Any) -> list[bytes]:
-    """Encode outcomes without weights, as `resolved` does."""
-    pack_, found = _RESOLVED.pack, []
-    for id, y, time in zip(ids, positive.tolist(), t.tolist(), strict=True):
-        written, integer = (id.encode(), 0) if id.__class__ is str else (_INTEGER.pack(id), INTEGER)
-        found.append(pack_(RESOLVE, integer | POSITIVE if y > 0 else integer, len(written), time) + written)
-    return found
+def _rest(version: Id | None, keys: Keys | None, w: float) -> bytes | None:
+    """Encode version, keys and weight; None where an impression needs none of them."""
+    if keys is None:
+        return None if version is None and w == 1.0 else _more(version, None, w)
+    return _more(version, keys, w) if w != 1.0 or len(keys) > FEW else _usual(version, tuple(keys.items()))
 
 
-def with_outcomes(written: list[bytes], ids: list[Id], positive: Any, t: Any, came: Any) -> list[bytes]:
-    """Return the events of impressions, each followed by that of its outcome, if it came."""
-    found = []
-    rows = zip(written, ids, positive.tolist(), t.tolist(), came.tolist(), strict=True)
-    for event, id, y, time, known in rows:
-        found.append(event)
-        if known:
-            found.append(resolved(id, y > 0, time))
-    return found
+def resolved_rows(ids: list[Id], positive: NDArray[np.uint8], t: FloatArray) -> tuple[int, bytearray]:
+    """Encode outcomes without weights as `resolved` does, each after its size, and count them."""
+    return len(ids), resolved_events(ids, positive, t)
 
 
 def _more(version: Id | None, keys: Keys | None, w: float) -> bytes:
@@ -110,6 +95,22 @@ def _more(version: Id | None, keys: Keys | None, w: float) -> bytes:
 def _usual(version: Id | None, levels: tuple[tuple[str, str | int], ...]) -> bytes:
     """Write [version, keys, 1.0] as `_more` does; most rows have the levels of others."""
     return _more(version, dict(levels), 1.0)
+
+
+@lru_cache(USUAL)
+def _read_usual(rest: bytes) -> tuple[Id | None, Keys | None, float]:
+    version, keys, w = json.loads(rest)
+    return version, keys, w
+
+
+def read_rest(rest: bytes | None) -> tuple[Id | None, Keys | None, float]:
+    """Decode version, keys and weight, which must not be changed; `StateError` for bytes that are none."""
+    if rest is None:
+        return None, None, 1.0
+    try:
+        return _read_usual(rest)
+    except (ValueError, TypeError) as error:
+        raise StateError(f"the journal holds something that is no event: {error}") from None
 
 
 def _plain(value: str | int) -> str:

@@ -9,7 +9,7 @@ from streamcal.errors import CapabilityError, InputError
 from streamcal.kernels.segments.segment_chain import LIMIT
 from streamcal.live.segmented import Segmented
 from streamcal.maps.base import ScaledMap
-from streamcal.maps.sql import DIALECTS, literal, writing_for
+from streamcal.maps.sql import DIALECTS, literal, rising, writing_for
 
 #: The type of text in each dialect.
 TEXT = {
@@ -149,7 +149,7 @@ def _score(cal: Segmented, column: str) -> str:
     scale = cal.overall.scale
     if scale.domain != (0.0, 1.0):
         raise CapabilityError(f"{cal!r} cannot be exported: its scores are no probabilities")
-    return scale.sql_rising(f"s.{column}")
+    return rising(scale, f"s.{column}")
 
 
 def _log_odds(p: str) -> str:

@@ -61,7 +61,7 @@ class Holding(ABC):
     """The part of a join that holds predictions and outcomes; its owner has the clock and the counts.
 
     Invariants: predictions are in the table in the order of issue; labels of those at places before `_unlearned` were
-    learned, and the others wait; those at places before `_unjudged` were told to who watches.
+    learned, and the others wait; those at places before `_unjudged` were passed to `_on_label`.
     """
 
     max_held: int
@@ -74,7 +74,7 @@ class Holding(ABC):
     def _hold_nothing(self) -> None:
         self._table = PendingTable()
         self._unlearned = 0  # the place of the first prediction that waits
-        self._unjudged: int | None = None  # that of the first that was not told to `_on_label`; None: nothing is told
+        self._unjudged: int | None = None  # that of the first that was not passed to `_on_label`; None: none is
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
         self._stride = 1  # one prediction of `_stride` is kept
         self._next_stride = -math.inf  # the clock from which on it may be smaller

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.fast_path import plain_keys, plain_levels
@@ -15,6 +16,7 @@ from streamcal.live.monitor import segments_of
 from streamcal.parameters.given import real_number
 from streamcal.parameters.keys import LARGEST_WHOLE, canonical
 from streamcal.parameters.spans import in_seconds
+from streamcal.parameters.types import FloatArray
 
 #: Longer ids and versions are refused, since every state and every event holds them.
 LONGEST_ID = 256
@@ -65,6 +67,27 @@ class Issued(NamedTuple):
     w: float = 1.0
     at: float = 0.0
     number: int = 0
+
+
+#: Rows that are taken by compiled steps at once, and rows that are taken one by one before these are tried again.
+AT_ONCE, RETRIED = 65_536, 8
+NO_LABELS = np.empty(0, dtype=np.uint8)
+
+
+class Rows(NamedTuple):
+    """Impressions in columns, as compiled steps take them."""
+
+    ids: list[Id]
+    scores: FloatArray
+    t: Any  #: an array, or a list of dates
+    w: FloatArray
+    y: NDArray[np.uint8] = NO_LABELS
+    when: FloatArray = np.empty(0)  #: the times of the labels, ∞ for none
+    keys: list[Keys | None] | None = None  #: as `check_keys` returns them; None without any
+
+    def upto(self, end: int) -> Rows:
+        """Return the rows before one."""
+        return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end], self.keys)
 
 
 class Outcome(NamedTuple):

@@ -262,6 +262,7 @@ def _held(value: Any, most: int) -> PendingTable:
     for chunk in value:
         _read_columns(table, chunk)
         ensure(len(table) <= most, "there are too many predictions")
+    table.enter_all()
     return table
 
 

@@ -35,6 +35,8 @@ HIGHEST = 1.0 - 1e-6
 MOST_VERSIONS = 8
 
 Span = float | timedelta | str
+#: Methods that take events of a journal again, by the kind of the event.
+Takers = dict[int, Callable[..., object]]
 
 
 def joinable(calibrator: Any) -> Any:
@@ -204,9 +206,7 @@ class Joining(WithState):
 
         A time before the clock changes nothing; errors are those of `resolve`.
         """
-        time = self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         if self._journal is not None:
             self._journal.require_room()
             self._journal.append(events.advanced(time))
@@ -219,6 +219,14 @@ class Joining(WithState):
     @abstractmethod
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
+
+    def _has_turned(self, number: int) -> bool:
+        """Return whether labels were learned at another age when a prediction was issued."""
+        return self._curve is not None and number < self._curve.since
+
+    def _was_early(self, number: int) -> bool:
+        """Return whether the label of a prediction was learned early."""
+        return self._curve is not None and (not self._curve.waits or number < self._curve.since)
 
     def _turn_curve(self, curve: DelayCurve) -> None:
         """Follow the share after clicks were added to the curve, and warn where it is too small."""
@@ -277,6 +285,13 @@ class Joining(WithState):
         self._first_time = of_one_kind(t, self._first_time)
         return time
 
+    def _near(self, t: Time) -> float:
+        """Check a time as `_time`, and that it is near enough to the clock."""
+        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
+        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+            self._check_far(time)
+        return time
+
     def _check_far(self, t: float) -> None:
         """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""
         if self._clock == -math.inf:
@@ -306,8 +321,12 @@ class Joining(WithState):
     def _limit(self, held: int, unknown: int) -> bool:
         """Set the limits and forget what is beyond them; return whether they are others than before."""
 
+    def _takers(self) -> Takers:
+        """Return the methods that take events of all joins again."""
+        return {events.ADVANCE: self._advance, events.NOTE: self._keep_note, events.CHANGE: self._change}
+
     @abstractmethod
-    def _replay(self, written: Iterator[bytes]) -> int:
+    def _replay(self, journal: Journal) -> int:
         """Take events of a journal again, and return how many they are."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -421,7 +440,7 @@ class Joining(WithState):
         with paused_collector():
             self._take_over(journal)
             self._levels_stored()()  # a process that was killed right after a snapshot did not come to it
-            self.replayed = self._replay(journal.events())  # with the limits under which they came
+            self.replayed = self._replay(journal)  # with the limits under which they came
         self._journal = journal
         for version in self._versions:
             self._write_changes(version)
@@ -453,7 +472,3 @@ def paused_collector() -> Iterator[None]:
 def _rows_of(learner: VersionLearner) -> LevelRows | None:
     """Return the rows of a version's levels in a store; None without a store."""
     return getattr(learner.calibrator, "_level_rows", None)
-
-
-#: Methods that take events of a journal again, by the kind of the event.
-Takers = dict[int, Callable[..., object]]

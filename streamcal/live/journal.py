@@ -25,8 +25,12 @@ TIDIED = 4 * 2**20
 CHECKPOINT_PAGES = 4_000
 #: Pages of a backup that are copied at once.
 COPIED_PAGES = 500
-#: What is written of an event, beside itself.
-_SIZE = struct.Struct("<I")
+#: Bytes of events that are read at once.
+PIECE = 2**20
+#: What is written of an event, before itself.
+SIZE = struct.Struct("<I")
+#: Events in memory: how many, and their bytes with the size of each.
+Written = tuple[int, bytes | bytearray]
 
 _TABLES = (
     "CREATE TABLE log (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, crc INTEGER NOT NULL, events BLOB NOT NULL)",
@@ -100,7 +104,7 @@ class Journal(Database):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self._guard, self._writing = Lock(), Lock()  # of the events in memory, and of the database
-        self._events: list[bytes] = []
+        self._events: list[Written] = []
         self._bytes = 0
         self._closed = False
         try:
@@ -158,8 +162,8 @@ class Journal(Database):
             self.require_own()
         if self._bytes > MOST_UNACKNOWLEDGED:
             raise StateError(
-                f"{self.path}: {len(self._events)} events are not acknowledged; call acknowledge() more often, and if "
-                "it fails, make room on the disk"
+                f"{self.path}: {self.n - self.durable} events are not acknowledged; call acknowledge() more often, and "
+                "if it fails, make room on the disk"
             )
         if self._closed:
             raise StateError(f"{self.path}: the journal is closed; open it again")
@@ -172,19 +176,15 @@ class Journal(Database):
         StateError
             If 64 MB are not acknowledged, or the journal is closed.
         """
-        self.require_room()
-        with self._guard:
-            self._events.append(event)
-            self._bytes += len(event)
-            self.n += 1
+        self.append_many(1, SIZE.pack(len(event)) + event)
 
-    def append_many(self, events: list[bytes]) -> None:
-        """Take events in order, as `append` takes one."""
+    def append_many(self, count: int, content: bytes | bytearray) -> None:
+        """Take events in order, as `append` takes one; each has its size before it, a `SIZE`."""
         self.require_room()
         with self._guard:
-            self._events += events
-            self._bytes += sum(map(len, events))
-            self.n += len(events)
+            self._events.append((count, content))
+            self._bytes += len(content)
+            self.n += count
 
     def acknowledge(self) -> int:
         """Write all events to the disk.
@@ -206,47 +206,61 @@ class Journal(Database):
                 self._write(self._taken(self.n))
         return self.durable
 
-    def _taken(self, upto: int) -> list[bytes]:
+    def _taken(self, upto: int) -> list[Written]:
         """Remove and return the events in memory up to this number that are not on the disk."""
         with self._guard:
-            number = upto - self.durable
-            taken, self._events = self._events[:number], self._events[number:]
-            self._bytes -= sum(map(len, taken))
+            wanted, place = upto - self.durable, 0
+            while wanted > 0:
+                count, content = self._events[place]
+                if count > wanted:
+                    end = _end_of(content, wanted)
+                    self._events[place : place + 1] = (wanted, content[:end]), (count - wanted, content[end:])
+                    count = wanted
+                wanted -= count
+                place += 1
+            taken, self._events = self._events[:place], self._events[place:]
+            self._bytes -= sum(len(content) for _, content in taken)
         return taken
 
-    def _put_back(self, taken: list[bytes]) -> None:
+    def _put_back(self, taken: list[Written]) -> None:
         with self._guard:
             self._events = taken + self._events
-            self._bytes += sum(map(len, taken))
+            self._bytes += sum(len(content) for _, content in taken)
 
-    def _write(self, taken: list[bytes]) -> None:
-        """Write events in one transaction."""
-        blob = b"".join([part for event in taken for part in (_SIZE.pack(len(event)), event)])
-        row = self.durable, len(taken), zlib.crc32(blob), blob
+    def _write(self, taken: list[Written]) -> None:
+        """Write events in one row."""
+        blob = b"".join([content for _, content in taken])
+        row = self.durable, _count(taken), zlib.crc32(blob), blob
         self._transact(taken, [("INSERT INTO log VALUES (?, ?, ?, ?)", row)])
 
-    def _transact(self, taken: list[bytes], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
-        """Run statements that put these events on the disk, in one transaction; after an error the events are kept."""
+    def _transact(self, taken: list[Written], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
+        """Run statements that put these events on the disk, in one transaction; after an error the events are kept.
+
+        One statement alone is a transaction: this thread then waits once for the other ones of the process.
+        """
+        several = len(statements) > 1
         try:
-            self._database.execute("BEGIN IMMEDIATE")
+            if several:
+                self._database.execute("BEGIN IMMEDIATE")
             for statement, values in statements:
                 self._database.execute(statement, values)
-            self._database.execute("COMMIT")
+            if several:
+                self._database.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
             self._put_back(taken)
             raise StateError(
-                f"{self.path}: the journal cannot be written: {error}; {len(self._events)} events are kept in memory, "
-                "to be written by the next acknowledge()"
+                f"{self.path}: the journal cannot be written: {error}; {_count(self._events)} events are kept in "
+                "memory, to be written by the next acknowledge()"
             ) from None
         except BaseException:  # an interrupt, before the transaction ended or after it
             self._roll_back()
             if self._number() > self.durable:
-                self.durable += len(taken)
+                self.durable += _count(taken)
             else:
                 self._put_back(taken)
             raise
-        self.durable += len(taken)
+        self.durable += _count(taken)
 
     def _roll_back(self) -> None:
         """End a transaction that is open, with nothing written."""
@@ -398,19 +412,33 @@ class Journal(Database):
         StateError
             If some are damaged or missing.
         """
+        for piece in self.pieces():
+            end = 0
+            while end < len(piece):
+                end, event = event_at(piece, end)
+                yield event
+
+    def pieces(self) -> Iterator[bytes]:
+        """Iterate over the bytes of the same events, each after its size, a `SIZE`; many are in one piece.
+
+        Raises
+        ------
+        StateError
+            As `events`.
+        """
         start = upto = self.upto
-        size_at = _SIZE.unpack_from
+        found: list[bytes] = []
         for first, count, crc, blob in self._read(f"SELECT first, count, crc, events FROM log WHERE {_AFTER}"):
             # The first of them may have been written in one piece with events before the snapshot.
             follows = first == upto or first < upto == start
             self._require(follows and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
-            end = 0
-            for number in range(first, first + count):
-                begin = end + _SIZE.size
-                end = begin + size_at(blob, end)[0]
-                if number >= upto:
-                    yield blob[begin:end]
+            found.append(blob[_end_of(blob, upto - first) :] if first < upto else blob)
             upto = first + count
+            if sum(map(len, found)) >= PIECE:
+                yield b"".join(found)
+                found = []
+        if found:
+            yield b"".join(found)
 
     def _read(self, query: str) -> Generator[tuple[Any, ...], None, None]:
         self.require_own()
@@ -485,7 +513,7 @@ class Journal(Database):
     def discard(self) -> None:
         """Drop the events that are not on the disk, of a caller who failed between two of its own steps."""
         with self._guard:
-            self.n -= len(self._events)
+            self.n -= _count(self._events)
             self._events, self._bytes = [], 0
 
     def close(self) -> None:
@@ -556,3 +584,23 @@ class Parts:
             taken = journal._taken(max(self._upto, journal.durable))
             whole = self._upto, self._number, self._written
             journal._transact(taken, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])
+
+
+def event_at(piece: bytes, at: int) -> tuple[int, bytes]:
+    """Return where an event ends, and the event."""
+    begin = at + SIZE.size
+    end = begin + SIZE.unpack_from(piece, at)[0]
+    return end, piece[begin:end]
+
+
+def _count(written: list[Written]) -> int:
+    """Return the number of events."""
+    return sum(count for count, _ in written)
+
+
+def _end_of(content: bytes | bytearray, count: int) -> int:
+    """Return the number of bytes of the first events."""
+    end = 0
+    for _ in range(count):
+        end += SIZE.size + SIZE.unpack_from(content, end)[0]
+    return end

@@ -74,8 +74,8 @@ class Keyed(Learner):
 
     def _levels(self, keys: Any) -> list[Any]:
         """Return the level of each field, None for a missing one; raise `InputError` for what is no level."""
-        found: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
-        return levels_in(self.by, self._names, keys) if found is None or None in found else found
+        levels: list[Any] | None = fast_levels(keys, self.by, LONGEST_LEVEL)
+        return levels_in(self.by, self._names, keys) if levels is None or None in levels else levels
 
     # -- predicting and learning -----------------------------------------------------------------------------------
 

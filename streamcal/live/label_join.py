@@ -19,18 +19,22 @@ from streamcal.live import events, join_state
 from streamcal.live.counted_join import CountedJoin
 from streamcal.live.holding import Holding, issued_at, outcome_at
 from streamcal.live.issued import (
+    AT_ONCE,
+    RETRIED,
     ConflictError,
     Id,
     Issued,
     Keys,
     Outcome,
+    Rows,
     check_id,
     ids_of,
     is_plain,
     levels_of,
 )
-from streamcal.live.joining import Joining, Takers, checked_spans, joinable
+from streamcal.live.joining import Joining, checked_spans, joinable
 from streamcal.live.journal import Journal
+from streamcal.live.replaying import Replaying
 from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.keys import LARGEST_WHOLE
@@ -44,31 +48,10 @@ MANY_BEHIND = 100
 #: A warning comes where this many clicks were known only after a negative label was learned, and those are the most.
 MANY_LATE = 100
 
-#: Rows that are taken by compiled steps at once, and rows that are taken one by one before these are tried again.
-AT_ONCE, RETRIED = 65_536, 8
-#: Fewer events of one kind in a row are taken again one by one.
-FEW_ALIKE = 16
 #: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
 LARGEST_TIME = 1e11
 #: Parameters of one kind of pending predictions alone.
 OWN = {"each": ("max_held", "max_unknown"), "counts": ("key", "bucket", "cells", "max_rows", "click_bits")}
-NO_LABELS = np.empty(0, dtype=np.uint8)
-
-
-class Rows(NamedTuple):
-    """Impressions in columns, as compiled steps take them."""
-
-    ids: list[Id]
-    scores: FloatArray
-    t: Any  #: an array, or a list of dates
-    w: FloatArray
-    y: NDArray[np.uint8] = NO_LABELS
-    when: FloatArray = np.empty(0)  #: the times of the labels, ∞ for none
-    keys: list[Keys | None] | None = None  #: as `check_keys` returns them; None without any
-
-    def upto(self, end: int) -> Rows:
-        """Return the rows before one."""
-        return Rows(self.ids, self.scores[:end], self.t[:end], self.w[:end], self.y[:end], self.when[:end], self.keys)
 
 
 class Spans(NamedTuple):
@@ -104,8 +87,9 @@ class LabelJoin(Holding, Joining):
     calibrator : str, Calibrator, Segmented, Multicalibrated or Shadow
         The method, or its name such as "auto". Of a `Shadow` the champion's probability is issued, and all learn, each
         judged by what it said then. Promotions, rollbacks and challengers that come and go are events of the journal
-        too. No copy is made of it: `join.calibrator` is this object, until the version of the model changes or a
-        journal is resumed from. Give it to one join alone: the journal of another would not have what this one learns.
+        too. The join teaches this object itself, as `join.calibrator`; it takes a new one where the version of the
+        model changes or a journal is resumed. Give each join its own calibrator: a journal has the labels of its join
+        alone.
     horizon : float, timedelta or str
         After this time, in seconds, an impression without an outcome counts as a negative.
     early : float, timedelta or str, optional
@@ -322,9 +306,7 @@ class LabelJoin(Holding, Joining):
         levels = None if keys is None else self._check_keys(keys)
         if version is not None:
             version = check_id(version, "version")
-        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         known = self._table.place_of(id)
         if known >= 0:
             if self._table.at(known) > time - self._keep:
@@ -499,18 +481,14 @@ class LabelJoin(Holding, Joining):
             if journal is not None and begin > before:
                 done = slice(before, begin)
                 levels = None if rows.keys is None else rows.keys[done]
-                written = events.issued_rows(
-                    rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done], self._newest, levels
-                )
-                if len(rows.when):
-                    came = rows.when[done] <= rows.t[done] + self.spans.horizon
-                    written = events.with_outcomes(written, rows.ids[done], rows.y[done], rows.when[done], came)
-                journal.append_many(written)
+                outcomes = rows.y[done], rows.when[done], self.spans.horizon
+                written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
+                journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
             if steps.labels:
                 self._tell_learned(steps)
             if steps.judges:
                 assert self._on_many is not None
-                self._on_many(*steps.told())
+                self._on_many(*steps.judged_labels())
             elif begin < end:
                 break
         return begin
@@ -522,9 +500,9 @@ class LabelJoin(Holding, Joining):
         """
         learner = self._versions[self._newest]
         kernel = learner.kernel
-        told = self._on_label is None or self._on_many is not None
+        passed_on = self._on_label is None or self._on_many is not None
         alone = self._curve is None and self._stride == 1
-        if kernel is None or not (told and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
+        if kernel is None or not (passed_on and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
             return None
         if not (again or type(self._first_time) is float) or not len(t):
             return None
@@ -593,9 +571,7 @@ class LabelJoin(Holding, Joining):
             id = check_id(id)
         positive = y if y.__class__ is bool else check_label(y) > 0.0
         weight = None if w is None else check_weight(w)
-        time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
-            self._check_far(time)
+        time = self._near(t)
         if self._journal is not None:
             self._journal.require_room()
             self._journal.append(events.resolved(id, positive, time, weight))
@@ -663,7 +639,7 @@ class LabelJoin(Holding, Joining):
         end = steps.resolve(ids, positive, t, begin, np.empty(len(ids)) if issued is None else issued)
         self._take_back(steps)
         if self._journal is not None and end > begin:
-            self._journal.append_many(events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
+            self._journal.append_many(*events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
         return int(end)
 
     def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:
@@ -775,8 +751,7 @@ class LabelJoin(Holding, Joining):
             return True
         score, one, said = issued.score * self._factor, _weighed(issued, outcome, y), self._table.said(place)
         try:
-            turned = self._curve is not None and one.number < self._curve.since
-            if said is not None and (turned or (one.w != issued.w and learner.weighs)):
+            if said is not None and (self._has_turned(one.number) or (one.w != issued.w and learner.weighs)):
                 # Its parts said something else: of labels learned at another age, or of another weight.
                 again = learner.issue(score, one.keys, one.t, one.w)[1]
                 learner.give_up(score, one.keys, said)
@@ -803,7 +778,7 @@ class LabelJoin(Holding, Joining):
 
         Labels that were learned early are left: clicks that are known later are part of the share, up to the horizon.
         """
-        early = self._curve is not None and (not self._curve.waits or one.number < self._curve.since)
+        early = self._was_early(one.number)
         in_curve = self._curve is not None and now.cell < len(self._curve.edges)
         last = one.at + self._soonest if early and in_curve else one.t + self._keep
         counted = before is not None and before.positive and before.t <= last
@@ -958,48 +933,8 @@ class LabelJoin(Holding, Joining):
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _replay(self, written: Iterator[bytes]) -> int:
-        take: Takers = {
-            events.ISSUE: self._issue,
-            events.RESOLVE: self._resolve,
-            events.ADVANCE: self._advance,
-            events.NOTE: self._keep_note,
-            events.CHANGE: self._change,
-            events.REPEAT: self._repeat,
-        }
-        number, read = 0, events.read
-        alike: list[tuple[Any, ...]] = []
-        for number, event in enumerate(written, 1):  # noqa: B007
-            found = read(event)
-            if alike and (found[0] != alike[0][0] or len(alike) == AT_ONCE):
-                self._replay_alike(alike, take)
-                alike = []
-            if found[0] in (events.ISSUE, events.RESOLVE):
-                alike.append(found)
-            else:
-                take[found[0]](*found[1:])
-        self._replay_alike(alike, take)
-        return number
-
-    def _replay_alike(self, alike: list[tuple[Any, ...]], take: Takers) -> None:
-        """Take events of one kind again, in columns if they are many and plain."""
-        at, count = 0, len(alike)
-        if count >= FEW_ALIKE and alike[0][0] == events.ISSUE:
-            _, ids, scores, t, versions, keys, w, served = zip(*alike, strict=True)
-            p = np.array(served)
-            plain = set(versions) <= {self._newest}
-            rows = Rows(list(ids), np.array(scores), np.array(t), np.array(w), keys=list(keys))
-            while plain and at < count:
-                before, at = at, self._issue_rows(rows, at, p, served=True)
-                for event in alike[at : min(at + RETRIED, count)] if at < count else ():
-                    take[event[0]](*event[1:])
-                at = min(at + RETRIED, count) if at < count else at
-                plain = at - before > RETRIED
-        elif count >= FEW_ALIKE and all(len(event) == 4 for event in alike):
-            _, ids, labels, t = zip(*alike, strict=True)
-            at = self._resolve_rows(list(ids), np.array(labels, dtype=np.uint8), np.array(t), 0, again=True)
-        for event in alike[at:]:
-            take[event[0]](*event[1:])
+    def _replay(self, journal: Journal) -> int:
+        return Replaying(self)(journal)
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters without the journal, which is no part of a state."""

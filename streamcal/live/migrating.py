@@ -87,7 +87,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
         before = LabelJoin._from_written(written_in(journal.parts()))
         if not isinstance(before, LabelJoin):
             raise StateError(f"{journal.path}: predictions that are counted cannot be migrated; begin another journal")
-        before._replay(journal.events())
+        before._replay(journal)
         moved = not before.uses_store and _moved(before, join.calibrator)
         same, late = before.calibrator.same_parameters(join.calibrator), before.clock > now
         if late:

@@ -260,8 +260,8 @@ class Multicalibrated(Keyed):
     @property
     def overall(self) -> Calibrator:
         """The calibrator of all observations, without groups."""
-        found: Calibrator = self.inner.overall
-        return found
+        calibrator: Calibrator = self.inner.overall
+        return calibrator
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -353,11 +353,11 @@ class Multicalibrated(Keyed):
         keys, inner = kept(keys), self.overall if self._shares else self.inner
         p = inner.predict_many(scores, t, keys=inner._own_keys(keys))
         z = np.ascontiguousarray(p, dtype=np.float64)
-        found, columns = np.empty(len(z)), columns_of(self.by, keys, len(z))
+        probabilities, columns = np.empty(len(z)), columns_of(self.by, keys, len(z))
         if self._shares:
             z = self.inner._corrected_many(z, check_scores(scores), columns)
-        self._accounts.predict_many(z, columns, found)
-        return like(scores, found)
+        self._accounts.predict_many(z, columns, probabilities)
+        return like(scores, probabilities)
 
     def require_columns(self, keys: Any, length: int) -> None:
         super().require_columns(keys, length)
@@ -388,41 +388,41 @@ class Multicalibrated(Keyed):
         levels, weight = self._levels(keys), check_weight(w)
         z, parts = self.inner._issue_keyed(score, keys, t, weight)
         relative = self._weight_scale.relative(weight) if weight > 0.0 else 0.0
-        said = self._accounts.issue(z, levels, min(relative, 1.0))
-        return said[1], [*said, *(parts or ())]
+        bets = self._accounts.issue(z, levels, min(relative, 1.0))
+        return bets[1], [*bets, *(parts or ())]
 
     def _learn_keyed(
-        self, score: float, keys: Any, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
-        self._settle(score, keys, check_label(y), said or (), w, t)
+        self._settle(score, keys, check_label(y), record or (), w, t)
 
-    def _give_up_keyed(self, score: float, keys: Any, said: Sequence[float] | None) -> None:
-        self._settle(score, keys, None, said or (), 0.0, None)
+    def _give_up_keyed(self, score: float, keys: Any, record: Sequence[float] | None) -> None:
+        self._settle(score, keys, None, record or (), 0.0, None)
 
     def _settle(
-        self, score: float, keys: Any, y: float | None, said: Sequence[float], w: float, t: Time | None
+        self, score: float, keys: Any, y: float | None, record: Sequence[float], w: float, t: Time | None
     ) -> None:
         """Learn a checked label, or None, of what was issued."""
         levels = self._levels(keys)
-        bets, parts = self._read_said(levels, said)
+        bets, parts = self._read_record(levels, record)
         if y is not None:
             self.inner._learn_keyed(score, keys, y > 0.0, parts, w, t)
         self._accounts.resolve(levels, bets, -1.0 if y is None or w == 0.0 or bets[2] == 0.0 else y)
 
     def _require_keyed(
-        self, score: float, keys: Any, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label | None, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
-        parts = None if said is None else self._read_said(levels, said)[1]
+        parts = None if record is None else self._read_record(levels, record)[1]
         self.inner._require_keyed(score, keys, y, parts, w, t)
 
-    def _read_said(self, levels: list[Any], said: Sequence[float]) -> tuple[FloatArray, list[float]]:
+    def _read_record(self, levels: list[Any], record: Sequence[float]) -> tuple[FloatArray, list[float]]:
         """Return the bets of an issued prediction, and what the calibrator remembers; reject anything else."""
         try:
-            bets = np.array(said, dtype=np.float64)
+            bets = np.array(record, dtype=np.float64)
             end = self._accounts.record_end(levels, bets)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"said={str(said)[:60]} is not what `issue` keeps for these keys") from None
+            raise InputError(f"record={str(record)[:60]} is not what `issue` keeps for these keys") from None
         return bets[:end], bets[end:].tolist()
 
     # -- what is guaranteed ----------------------------------------------------------------------------------------
@@ -507,14 +507,14 @@ class Multicalibrated(Keyed):
         ('campaign', 'a', False)
         """
         whole_number(n, "n", 1)
-        found: list[tuple[float, int, Any, FloatArray]] = []
+        groups: list[tuple[float, int, Any, FloatArray]] = []
         for j in range(self._accounts.size) if field is None else self._families(field):
             levels, rows = self._accounts.evidence(j)
             if levels:
                 most = np.nanmax(rows[:, 3:], axis=1)
                 places = np.argsort(-most, kind="stable")[:n]
-                found += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
-        return [self._group(j, level, known) for _, j, level, known in sorted(found, key=lambda one: one[:2])[:n]]
+                groups += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
+        return [self._group(j, level, known) for _, j, level, known in sorted(groups, key=lambda one: one[:2])[:n]]
 
     def _evidence_of(self, j: int, name: Any) -> FloatArray:
         """Return M, V and N of a group and the evidence of its accounts, as the kernel knows them."""
@@ -525,16 +525,16 @@ class Multicalibrated(Keyed):
         """Return the group of a family with these numbers."""
         single, pairs = len(self.by), len(self._pairs)
         gap, variance, pending = known[:3].tolist()
-        said = float(np.nanmax(known[3:])), gap, variance, _bound(known, variance), int(pending)
+        figures = float(np.nanmax(known[3:])), gap, variance, _bound(known, variance), int(pending)
         if j == 0:
-            return Group(None, None, None, *said)
+            return Group(None, None, None, *figures)
         if j <= single:
-            return Group(self.by[j - 1], name, None, *said)
+            return Group(self.by[j - 1], name, None, *figures)
         if j <= single + pairs:
-            return Group(self._pair_names[j - 1 - single], name, None, *said)
+            return Group(self._pair_names[j - 1 - single], name, None, *figures)
         if j == 1 + single + pairs:
-            return Group(None, None, name, *said)
-        return Group(self.by[j - 2 - single - pairs], name[0], name[1], *said)
+            return Group(None, None, name, *figures)
+        return Group(self.by[j - 2 - single - pairs], name[0], name[1], *figures)
 
     @property
     def _pair_names(self) -> list[tuple[str, str]]:
@@ -567,7 +567,7 @@ class Multicalibrated(Keyed):
         if wanted in self._pair_names:
             return [1 + len(self.by) + self._pair_names.index(wanted)]
         known = [*self.by, *self._pair_names]
-        nearest = did_you_mean(field, [one for one in known if isinstance(one, str)])
+        nearest = did_you_mean(field, known)
         raise InputError(f"field {field!r} has no groups{nearest}; fields are {', '.join(map(repr, known))}")
 
     # -- merging and saving ----------------------------------------------------------------------------------------

@@ -65,13 +65,13 @@ def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
     """
     single = [j for j, field in enumerate(by) if isinstance(field, str)]
     given = {frozenset(field) for field in by if isinstance(field, tuple)}
-    found = [(a, b) for a, b in combinations(single, 2) if frozenset((by[a], by[b])) not in given]
-    if not found or len(single) > MOST_PAIRED:
+    pairs = [(a, b) for a, b in combinations(single, 2) if frozenset((by[a], by[b])) not in given]
+    if not pairs or len(single) > MOST_PAIRED:
         raise InputError(
             f"pairs=True is not possible with by={list(by)!r}: give 2 to {MOST_PAIRED} fields that are no tuples, of "
             "which some pair is not in `by` itself, or leave `pairs` out"
         )
-    return found
+    return pairs
 
 
 class PairedChain:
@@ -121,12 +121,14 @@ class PairedChain:
     def parts(self, p: float, score: float, levels: list[Any]) -> tuple[float, list[Any]]:
         """Return the probability, the members of each field, and the log-odds of the two models that are mixed."""
         chain, said = self.chain.parts(p, score, levels)
-        found, both = self.effects.parts(p, chain, levels)
-        return found, [*said, both]
+        probability, both = self.effects.parts(p, chain, levels)
+        return probability, [*said, both]
 
-    def predict_many(self, p: FloatArray, scores: FloatArray, columns: list[list[Any]], found: FloatArray) -> None:
-        self.chain.predict_many(p, scores, columns, found)
-        self.effects.predict_many(p, columns, found)
+    def predict_many(
+        self, p: FloatArray, scores: FloatArray, columns: list[list[Any]], probabilities: FloatArray
+    ) -> None:
+        self.chain.predict_many(p, scores, columns, probabilities)
+        self.effects.predict_many(p, columns, probabilities)
 
     def learn(self, p: float, score: float, levels: list[Any], y: float, w: float) -> None:
         chain = self.chain.predict(p, score, levels)

@@ -119,12 +119,13 @@ class Segmented(Keyed):
     The second order reads a score as its scale does before anything is learned. A Venn-Abers interval of the calibrator
     is not valid for the corrected probability, and is not returned.
 
-    In the corrections a weight counts relative to the running mean of all weights: a factor common to all changes
-    nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to their prior, as
-    independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the present means.
-    The result is exact, up to τ², for the last observation of a level; for others the error is of second order in the
-    distance of the means, and memories lose what they may have forgotten. `unlearn_one` is for rare corrections of
-    labels: errors of retractions add up, so a window must not be built on it. The weights of members are not unlearned.
+    In the corrections a weight counts relative to the running mean of all weights: multiplying all weights by one
+    number changes nothing. `merge` adds the sums of each level, and multiplies the weights of members, relative to
+    their prior, as independent evidence. `unlearn_one` subtracts from the sums what the observation adds to them at the
+    present means. The result is exact, up to τ², for the last observation of a level; for others the error is of second
+    order in the distance of the means, and memories lose what they may have forgotten. `unlearn_one` is for rare
+    corrections of labels: errors of retractions add up, so a window must not be built on it. The weights of members are
+    not unlearned.
 
     With labels that are d observations late, the weights of members and orders learn at the rate 1/D. D is the Allan
     variance of the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums
@@ -262,8 +263,8 @@ class Segmented(Keyed):
         """Return `_as_probability` of an array."""
         scale = self.overall.scale
         rising = scale.domain == (0.0, 1.0)
-        found = scale.rising(scores) if rising else scale.probabilities(scale.coordinates(scores))
-        return np.ascontiguousarray(found, dtype=np.float64)
+        probabilities = scale.rising(scores) if rising else scale.probabilities(scale.coordinates(scores))
+        return np.ascontiguousarray(probabilities, dtype=np.float64)
 
     def _learn(self, x: Any, y: float, w: float, t: Any, noted: int = 0) -> None:
         score, _, levels = x
@@ -320,9 +321,9 @@ class Segmented(Keyed):
 
     def _corrected_many(self, p: FloatArray, scores: FloatArray, columns: list[list[Any]]) -> FloatArray:
         """Return the predictions at checked scores where the calibrator predicts p."""
-        found = np.empty(len(p))
-        self._corrections.predict_many(p, self._as_probabilities(scores), columns, found)
-        return found
+        probabilities = np.empty(len(p))
+        self._corrections.predict_many(p, self._as_probabilities(scores), columns, probabilities)
+        return probabilities
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write what is predicted before each to `predictions`, unless empty.
@@ -351,19 +352,19 @@ class Segmented(Keyed):
             levels = self._levels(keys)
         p, record = self.overall._issue_keyed(score, None, t, 1.0)
         corrected, of_places = self._corrections.parts(p, self._as_probability(score), levels)
-        said = [corrected, float(self._learned)]
+        numbers = [corrected, float(self._learned)]
         for members in of_places:
             if members is not None:
-                said += members
-        said += record or ()
-        return corrected, said
+                numbers += members
+        numbers += record or ()
+        return corrected, numbers
 
     def _learn_keyed(
-        self, score: float, keys: Any, y: Label, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         """Learn a label: members and parts are judged as issued, and levels step from where the calibrator is now."""
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
-        issued, of_fields, rest = self._read_parts(levels, said or ())
+        issued, of_fields, rest = self._read_parts(levels, record or ())
         self._require_store(levels)
         if weight == 0.0:
             self.overall._checked(score, y, w, t)
@@ -397,25 +398,25 @@ class Segmented(Keyed):
         self._learned += 1
 
     def _require_keyed(
-        self, score: float, keys: Any, y: Label | None, said: Sequence[float] | None, w: float, t: Time | None
+        self, score: float, keys: Any, y: Label | None, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
-        rest: list[float] = [] if said is None else self._read_parts(levels, said)[2]
+        rest: list[float] = [] if record is None else self._read_parts(levels, record)[2]
         if y is not None:
             self.overall._require_keyed(score, None, y, rest, w, t)
             self._require_store(levels)
 
-    def _read_parts(self, levels: list[Any], said: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
+    def _read_parts(self, levels: list[Any], record: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
         """Return probability and count, the members' predictions by field, and the rest; reject what is too short."""
         sizes = [0 if level is None else MEMBERS + SECOND for level in levels]
         sizes += [SECOND, ORDERS, *[REMEMBERED] * self.pairs]
         needed = 2 + sum(sizes)
         try:
-            parts = [float(one) for one in said]
+            parts = [float(one) for one in record]
         except (TypeError, ValueError, OverflowError):
             parts = []
         if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
-            raise InputError(f"said={said!r} is not what `issue` keeps for these keys: {needed} numbers or more")
+            raise InputError(f"record={record!r} is not what `issue` keeps for these keys: {needed} numbers or more")
         ends = [2 + end for end in accumulate(sizes)]
         of_places = [parts[end - size : end] if size else None for end, size in zip(ends, sizes, strict=True)]
         return parts[:2], of_places, parts[needed:]
@@ -486,8 +487,8 @@ class Segmented(Keyed):
         >>> [(one.level, one.n) for one in cal.effects("device")]
         [('a', 30.0), ('b', 10.0)]
         """
-        found = [Effect(one, *self.effect(field, one)) for one in (self.levels(field) if levels is None else levels)]
-        return found if levels is not None else sorted(found, key=lambda one: -one.n)
+        effects = [Effect(one, *self.effect(field, one)) for one in (self.levels(field) if levels is None else levels)]
+        return effects if levels is not None else sorted(effects, key=lambda one: -one.n)
 
     def levels(self, field: Field) -> list[Level]:
         """Return the levels of a field in memory, those longest without an outcome first."""

@@ -228,8 +228,8 @@ class Shadow(WithState):
     @property
     def overall(self) -> Calibrator:
         """The calibrator of all observations of the champion."""
-        found: Calibrator = self.champion.overall
-        return found
+        calibrator: Calibrator = self.champion.overall
+        return calibrator
 
     def require_names(self, keys: Any) -> None:
         """Raise an `InputError` for keys that seem to have a field under another name."""
@@ -248,8 +248,8 @@ class Shadow(WithState):
 
     def comparisons(self) -> list[Comparison]:
         """Compare each challenger with the champion, least difference first."""
-        found = [_comparison(name, one) for name, one in self._differences.items()]
-        return sorted(found, key=lambda one: math.inf if one.difference is None else one.difference)
+        comparisons = [_comparison(name, one) for name, one in self._differences.items()]
+        return sorted(comparisons, key=lambda one: math.inf if one.difference is None else one.difference)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
@@ -271,16 +271,18 @@ class Shadow(WithState):
             Where one of the calibrators does not accept the observation; then none has learned it.
         """
         label, weight = check_label(y), check_weight(w)
-        said = {name: one._predict_to_learn(score, keys, t) for name, one in self._calibrators.items()}
-        self._learn(score, keys, Predictions(said), label, weight, t)
+        predictions = {name: one._predict_to_learn(score, keys, t) for name, one in self._calibrators.items()}
+        self._learn(score, keys, Predictions(predictions), label, weight, t)
         if weight == 0.0:  # the predictions that were asked for wait for no label
             for one in self._calibrators.values():
                 _learned(one, score, keys, label, None, 0.0, t)
 
-    def _learn(self, score: float, keys: Any, said: Predictions, label: float | None, w: float, t: Time | None) -> None:
+    def _learn(
+        self, score: float, keys: Any, predictions: Predictions, label: float | None, w: float, t: Time | None
+    ) -> None:
         """Check everything, then learn a label; of weight 0 or None, it is given up."""
         label = None if w == 0.0 else label
-        entrants = [(one, said.records.get(name)) for name, one in self._calibrators.items()]
+        entrants = [(one, predictions.records.get(name)) for name, one in self._calibrators.items()]
         try:
             for one, record in entrants:
                 one._require_keyed(score, keys, label, record, w, t)
@@ -292,7 +294,7 @@ class Shadow(WithState):
         for one, record in entrants:
             _learned(one, score, keys, label, record, w, t)
         if label is not None:
-            self._compare(said.by_name, label, w)
+            self._compare(predictions.by_name, label, w)
             self._n += 1
 
     def predict_learn_many(
@@ -327,12 +329,12 @@ class Shadow(WithState):
         learned, columns = weights > 0.0, kept(keys)
         self._require_rows(s, columns, learned, t)
         given = labels, None if w is None else weights, t
-        said = {}
+        predictions = {}
         for name, one in self._calibrators.items():
-            said[name] = one.predict_learn_many(s, *given, keys=one._own_keys(columns))
-        served = said[self.version.name]
+            predictions[name] = one.predict_learn_many(s, *given, keys=one._own_keys(columns))
+        served = predictions[self.version.name]
         for name, difference in self._differences.items():
-            difference.update_many(labels, said[name], served, weights)
+            difference.update_many(labels, predictions[name], served, weights)
         self._n += int(learned.sum())
         return like(scores, served)
 
@@ -356,13 +358,13 @@ class Shadow(WithState):
             if one.forgets_by_time:
                 overall._require_times((overall._times(None, len(scores)) if times is None else times)[learned])
 
-    def _compare(self, said: Mapping[str, float], label: float, w: float) -> None:
+    def _compare(self, probabilities: Mapping[str, float], label: float, w: float) -> None:
         """Add an outcome to the comparisons of challengers whose prediction, and the champion's, were issued."""
-        served = said.get(self.version.name)
+        served = probabilities.get(self.version.name)
         if served is None:
             return
         for name, difference in self._differences.items():
-            p = said.get(name)
+            p = probabilities.get(name)
             if p is not None:
                 difference.update_checked(float(p), float(served), label, w)
 
@@ -425,9 +427,9 @@ class Shadow(WithState):
                 raise CapabilityError("no challenger is shown to be better than the champion; wait for more outcomes")
         self._require_challenger(name)
         difference = self._differences[name]
-        found = _comparison(name, difference)
-        if found.verdict != "better":
-            raise CapabilityError(f"only a challenger that is shown to be better can be promoted; {found}")
+        comparison = _comparison(name, difference)
+        if comparison.verdict != "better":
+            raise CapabilityError(f"only a challenger that is shown to be better can be promoted; {comparison}")
         return self._use(name)
 
     def rollback(self, version: int) -> Version:
@@ -559,13 +561,13 @@ class Shadow(WithState):
         for _, one in calibrators:
             if one.fields:  # any may refuse the observation, and a `Multicalibrated` sets its stakes aside
                 one.predict_one(score, t, keys=keys)
-        said = {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if not one.fields}
-        said |= {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if one.fields}
+        issued = {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if not one.fields}
+        issued |= {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if one.fields}
         written = array("d")
         for name in self._calibrators:
-            p, record = said[name]
+            p, record = issued[name]
             written.extend((self._numbers[name], p, len(record or ()), *(record or ())))
-        return said[self.version.name][0], written
+        return issued[self.version.name][0], written
 
     def _learn_keyed(
         self, score: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +12,7 @@ from numpy.typing import ArrayLike
 from streamcal.errors import InputError
 from streamcal.maps import sql
 from streamcal.maps.c_source import c_source
+from streamcal.maps.js_source import js_source
 from streamcal.maps.onnx_graph import folds_model, onnx_model
 from streamcal.maps.portable import FORMAT
 from streamcal.names import parameter_names
@@ -26,9 +24,6 @@ from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:
     import onnx
-
-#: A piecewise map, for SQL: piece i applies where cuts[i−1] ≤ x < cuts[i], and turns the SQL for x into the SQL for p.
-Pieces: TypeAlias = tuple[FloatArray, Sequence[Callable[[str], str]]]
 
 #: Scores at which the graph of a map is drawn in a notebook.
 GRAPH_POINTS = 101
@@ -74,7 +69,7 @@ class CalibrationMap(ABC):
 class ScaledMap(CalibrationMap):
     """The base class of the maps that can be exported.
 
-    A new kind of map defines `kind` and `_pieces`, and has a formula under its kind in `streamcal.maps.portable.KINDS`.
+    A new kind of map defines `kind`, and has a formula under its kind in `streamcal.maps.portable.KINDS`.
     """
 
     #: The name of the kind in JSON.
@@ -154,14 +149,15 @@ class ScaledMap(CalibrationMap):
     def to_js(self) -> str:
         """Return the map as an ES module that exports `calibrate`, from a score to a probability; NaN for no score.
 
+        A map of K folds also takes K scores, one per fold.
+
         Examples
         --------
         >>> from streamcal import Platt
-        >>> "export const calibrate = loadMap(" in Platt().map().to_js()
+        >>> "export function calibrate(score) {" in Platt().map().to_js()
         True
         """
-        module = files("streamcal.maps").joinpath("calibration_map.mjs").read_text(encoding="utf-8")
-        return f"{module}\nexport const calibrate = loadMap({json.dumps(self.to_json())});\n"
+        return js_source(self._plain())
 
     def to_c(self, name: str = "calibrate") -> str:
         """Return the map as C source: one translation unit that needs nothing but libm.
@@ -228,26 +224,7 @@ class ScaledMap(CalibrationMap):
         if dialect not in sql.DIALECTS:
             raise InputError(f"dialect={dialect!r} is unknown; known are {', '.join(sql.DIALECTS)}")
         with sql.writing_for(dialect):
-            return self._sql(column)
-
-    def _sql(self, column: str) -> str:
-        exact = self._written()
-        places, pieces = exact._pieces()
-        scale, score = exact.scale.increasing, exact.scale.sql_rising(column)
-        own, coordinates = scale.sql(score)
-        furthest = float(np.abs(places[np.isfinite(places)]).max(initial=0.0))
-        coordinates = [sql.careful(x, scale.lo, scale.hi, furthest) if x == score else x for x in coordinates]
-        cuts = scale.first_scores(places)
-        every = np.unique(np.concatenate((own, cuts[np.isfinite(cuts)])))
-        starts = np.concatenate(([-math.inf], every))
-        which = zip(
-            np.searchsorted(cuts, starts, side="right").tolist(),
-            np.searchsorted(own, starts, side="right").tolist(),
-            strict=True,
-        )
-        whole = sql.case(score, every.tolist(), [pieces[i](coordinates[j]) for i, j in which])
-        lo, hi = (sql.literal(end) for end in scale.domain)
-        return f"CASE WHEN {column} >= {lo} AND {column} <= {hi} THEN {whole} END"
+            return sql.expression(self._plain(), column)
 
     def _written(self) -> ScaledMap:
         """Return the same function as a map that can be written."""
@@ -257,10 +234,6 @@ class ScaledMap(CalibrationMap):
         """Return the parameters of the map for `streamcal.maps.portable.KINDS`, as plain data: its own arguments."""
         names = [name for name in parameter_names(type(self)) if name not in ("scale", "grid")]
         return {name: np.asarray(getattr(self, name)).tolist() for name in names}
-
-    @abstractmethod
-    def _pieces(self) -> Pieces:
-        """Return the map as pieces, for SQL."""
 
 
 class IdentityMap(ScaledMap):
@@ -273,9 +246,6 @@ class IdentityMap(ScaledMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return self.scale.probabilities(x) + 0.0
-
-    def _pieces(self) -> Pieces:
-        return np.empty(0), [self.scale.sql_probability]
 
 
 def _graph(map: CalibrationMap) -> str:
@@ -295,12 +265,6 @@ def scale_of_scores(scale: Scale) -> Scale:
     """Return the scale with the same domain whose coordinate is the rising score."""
     kind = Probability if scale.domain == Probability.domain else Interval
     return kind(decreasing=scale.decreasing)
-
-
-def constant(value: float) -> Callable[[str], str]:
-    """Return a function that writes the SQL of a constant piece."""
-    text = sql.literal(value)
-    return lambda x: text
 
 
 def frozen(values: ArrayLike) -> FloatArray:

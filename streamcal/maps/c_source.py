@@ -114,6 +114,17 @@ static inline size_t {name}_rank(const double *tree, size_t levels, double x)
 """
 
 
+def number(value: float) -> str:
+    """Write a number as a hexadecimal literal, which has no rounding; small whole numbers in decimals.
+
+    >>> number(0.1), number(-2.0), number(math.inf)
+    ('0x1.999999999999ap-4', '-2.0', 'HUGE_VAL')
+    """
+    if math.isinf(value):
+        return "HUGE_VAL" if value > 0.0 else "-HUGE_VAL"
+    return repr(float(value)) if value == round(value) and abs(value) < 1000.0 else float(value).hex()
+
+
 class Source(Numbers):
     """C for one score, with its static tables and functions."""
 
@@ -128,6 +139,8 @@ class Source(Numbers):
         "Where": "{} ? {} : {}",
     }
     block = (" {", "}")
+    counter = "size_t i"
+    number = staticmethod(number)
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -137,11 +150,16 @@ class Source(Numbers):
 
     def source(self, map: Reduced) -> str:
         """Return the translation unit."""
-        result = self.text(probability_of(self, map, Term(self, "score")))
-        unread = [f"(void){name};" for name in self._unread]
-        body = "".join(f"    {line}\n" for line in (*self.lines, *unread, f"return {result};"))
+        body = self.body(probability_of(self, map, Term(self, "score")))
         lo, hi = (number(end) for end in map.domain)
         return SOURCE.format(kind=map.kind, name=self.name, lo=lo, hi=hi, parts="\n".join(self.parts), body=body)
+
+    def body(self, result: Any) -> str:
+        """Return the lines of a function, and begin the next one."""
+        returned = f"return {self.text(result)};"
+        lines = [*self.lines, *(f"(void){name};" for name in self._unread), returned]
+        self.lines, self._unread = [], {}
+        return "".join(f"    {line}\n" for line in lines)
 
     def add(self, text: str, kind: str = "") -> None:
         if kind:
@@ -150,7 +168,7 @@ class Source(Numbers):
 
     def text(self, value: Any) -> str:
         if not isinstance(value, Term):
-            return number(value)
+            return self.number(value)
         self._unread.pop(value.name.partition("[")[0], None)
         return value.name
 
@@ -208,7 +226,7 @@ class Source(Numbers):
     def loop(self, table: NDArray[np.float64]) -> tuple[str, list[Term]]:
         name = self.table(table)
         entries = [Term(self, f"{name}[i][{k}]") for k in range(table.shape[1])]
-        return f"for (size_t i = 0; i < {len(table)}; i++)", entries
+        return f"for ({self.counter} = 0; i < {len(table)}; i++)", entries
 
 
 @dataclass(frozen=True)
@@ -249,17 +267,6 @@ def tree_of(cuts: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate(
         ([0.0], *(padded[size // 2 ** (level + 1) - 1 :: size // 2**level] for level in range(levels)))
     )
-
-
-def number(value: float) -> str:
-    """Write a number as a hexadecimal literal, which has no rounding; small whole numbers in decimals.
-
-    >>> number(0.1), number(-2.0), number(math.inf)
-    ('0x1.999999999999ap-4', '-2.0', 'HUGE_VAL')
-    """
-    if math.isinf(value):
-        return "HUGE_VAL" if value > 0.0 else "-HUGE_VAL"
-    return repr(float(value)) if value == round(value) and abs(value) < 1000.0 else float(value).hex()
 
 
 def c_source(data: dict[str, Any], name: str) -> str:

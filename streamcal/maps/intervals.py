@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamcal.maps import sql
-from streamcal.maps.base import Pieces, ScaledMap, frozen
-from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, PRIOR_EVENTS, SCORED_POINTS, score_prior
-from streamcal.maps.portable import Arrays, steps
+from streamcal.maps.base import ScaledMap, frozen
+from streamcal.maps.points import LEAST_SCORE, MERGES, POINTS, SCORED_POINTS
 from streamcal.maps.steps import RoundedMap, StepMap, steps_of_cells
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_fold_scores, check_fold_scores_many
@@ -84,32 +81,6 @@ class IntervalMap(RoundedMap):
         nearest = min(max(x, self.scale.lo), self.scale.hi)
         return min(max(self.scale.probability(nearest), LEAST_SCORE), 1.0 - LEAST_SCORE)
 
-    def _pieces(self) -> Pieces:
-        """Return the pieces of the merged probability."""
-        if not self._scored:
-            return steps_of_points(
-                self.scale, [self], lambda lower, upper: POINTS[self.point](*lower, *upper)
-            )._pieces()
-        ends = [steps_of_points(self.scale, [self], lambda *ends, which=which: ends[which][0]) for which in (0, 1)]
-        closed = [end._closed_left() for end in ends]
-        cuts = np.unique(np.concatenate([own for own, _ in closed]))
-        lower, upper = [steps(Arrays, np.append(-math.inf, cuts), *end).tolist() for end in closed]
-        return cuts, [partial(self._piece, *pair) for pair in zip(lower, upper, strict=True)]
-
-    def _piece(self, lower: float, upper: float, x: str) -> str:
-        """Write the SQL of `score_prior` where the interval is (lower, upper)."""
-        s, width, rest = self.scale.sql_probability(x), PRIOR_EVENTS * (upper - lower), 1.0 - upper + lower
-        low, high = max(lower, LEAST_SCORE), min(upper, 1.0 - LEAST_SCORE)
-        p0, p1, d, other = map(sql.literal, (lower, lower + width, width, rest))
-        small = f"{p1} / ({other} + {d} / {s})"
-        large = f"({p0} * (1e0 - {s}) + {d} * {s}) / ({other} * (1e0 - {s}) + {d})"
-        inside = (
-            small if high <= 0.5 else large if low >= 0.5 else f"CASE WHEN {s} < 5e-1 THEN {small} ELSE {large} END"
-        )
-        below, above = (sql.literal(score_prior(lower, upper, end)) for end in (low, high))
-        outside = f"WHEN {s} <= {sql.literal(low)} THEN {below} WHEN {s} >= {sql.literal(high)} THEN {above}"
-        return f"CASE {outside} ELSE {inside} END"
-
     def _ends(self) -> dict[str, Any]:
         """Return the lower and upper ends as step functions."""
         if self.grid is None:
@@ -168,10 +139,6 @@ class CrossIntervalMap(ScaledMap):
     def _content(self) -> dict[str, Any]:
         return {"point": self.point, "folds": [fold._ends() for fold in self.folds]}
 
-    def _pieces(self) -> Pieces:
-        """Return the pieces for one score used in every fold; their number is the sum over the folds."""
-        return steps_of_points(self.scale, [self.folds[k] for k in self._holding], self._merge)._pieces()
-
 
 def point_at(point: str, scale: Scale, x: float, lower: float, upper: float) -> float:
     """Return the point that represents the pair at a coordinate."""
@@ -183,18 +150,3 @@ def points_at(point: str, scale: Scale, x: FloatArray, lower: FloatArray, upper:
     """Return the points that represent the pairs at an array of coordinates."""
     scored = SCORED_POINTS.get(point)
     return POINTS[point](lower, upper) if scored is None else scored(lower, upper, scale.probabilities(x))
-
-
-def steps_of_points(scale: Scale, folds: Sequence[IntervalMap], merge: Callable) -> StepMap:
-    """Return the step map of the probability merged from the folds' pairs; all folds share a grid."""
-
-    def merged(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
-        return merge(*zip(*pairs, strict=True))
-
-    grid = folds[0].grid
-    if grid is not None:
-        return steps_of_cells(scale, grid, merged([fold.intervals_at(grid.centres) for fold in folds]))
-    knots = np.unique(np.concatenate([fold.knots for fold in folds]))
-    left, right = np.append(-math.inf, knots), np.append(knots, math.inf)
-    own = merged([fold.intervals_at(knots) for fold in folds])
-    return StepMap(scale, knots, merged([fold.between(left, right) for fold in folds]), None, own)

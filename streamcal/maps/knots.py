@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.polynomial.cubic import values_at
-from streamcal.maps import sql
-from streamcal.maps.base import Pieces, ScaledMap, constant, frozen
+from streamcal.maps.base import ScaledMap, frozen
 from streamcal.maps.portable import Arrays, Knots, cubic, lines
 from streamcal.maps.steps import RoundedMap
 from streamcal.parameters.scales import Scale
@@ -60,11 +56,6 @@ class KnotMap(RoundedMap):
     def _content(self) -> dict[str, Any]:
         return super()._content() | spots_of(self.scale, *steep_places(self))
 
-    def _pieces(self) -> Pieces:
-        ends = self.values.tolist()
-        lines = between_knots(self.knots, ends, [[low, high - low] for low, high in pairwise(ends)])
-        return pieces_with_own(self.knots, lines, *steep_places(self))
-
 
 class LogOddsMap(ScaledMap):
     """1 / (1 + exp(−z)), z being linear between knots and constant outside; knots and z have shape (m,)."""
@@ -84,27 +75,16 @@ class LogOddsMap(ScaledMap):
         return sigmoids(np.interp(x, self.knots, self.log_odds))
 
     def _content(self) -> dict[str, Any]:
-        own, knots, log_odds = self._split()
-        spots = spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))
-        return {"knots": knots.tolist(), "log_odds": log_odds.tolist(), **spots}
+        """Return the parameters, with the values of single coordinates stated for the scores, not for the coordinate.
 
-    def _split(self) -> tuple[NDArray[np.bool_], FloatArray, FloatArray]:
-        """Return which knots give one coordinate its own value, and the other knots with their log-odds.
-
-        The neighbours of these knots are the next floats. Another library's logarithm would miss the knot by its last
-        bit. Exports therefore state its value for the scores, not for the coordinate.
+        The neighbours of such a knot are the next floats. Another library's logarithm would miss the knot by its last
+        bit.
         """
         below = np.append(True, self.knots[:-1] == np.nextafter(self.knots[1:], -math.inf))
         above = np.append(below[1:], True)
         own = below & above if len(self.knots) > 2 else np.zeros(len(self.knots), dtype=bool)
-        return own, self.knots[~own], self.log_odds[~own]
-
-    def _pieces(self) -> Pieces:
-        own, knots, log_odds = self._split()
-        ends = log_odds.tolist()
-        lines = between_knots(knots, ends, [[low, high - low] for low, high in pairwise(ends)])
-        pieces = [lambda x, line=line: sql.sigmoid(line(x)) for line in lines]
-        return pieces_with_own(knots, pieces, self.knots[own], sigmoids(self.log_odds[own]))
+        spots = spots_of(self.scale, self.knots[own], sigmoids(self.log_odds[own]))
+        return {"knots": self.knots[~own].tolist(), "log_odds": self.log_odds[~own].tolist(), **spots}
 
 
 class CubicMap(RoundedMap):
@@ -148,32 +128,12 @@ class CubicMap(RoundedMap):
     def _content(self) -> dict[str, Any]:
         return super()._content() | spots_of(self.scale, *steep_places(self))
 
-    def _pieces(self) -> Pieces:
-        low, step = self.values[:-1], np.diff(self.values)
-        powers = (low, self.rises, 3.0 * step - 2.0 * self.rises - self.falls, self.rises + self.falls - 2.0 * step)
-        cubics = between_knots(self.knots, self.values.tolist(), np.column_stack(powers).tolist())
-        return pieces_with_own(self.knots, cubics, *steep_places(self))
-
 
 def between(x: float, left: float, right: float, low: float, high: float) -> float:
     """Interpolate between (left, low) and (right, high) linearly; right − left may overflow or be subnormal."""
     width = right - left
     share = (x - left) / width if width < math.inf else (0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left)
     return low + share * (high - low)
-
-
-def between_knots(
-    knots: FloatArray, values: list[float], polynomials: list[list[float]]
-) -> Sequence[Callable[[str], str]]:
-    """Return writers of each piece's SQL: polynomials in (x − left)/(right − left), and the end values outside."""
-
-    def piece(left: float, right: float, coefficients: list[float]) -> Callable[[str], str]:
-        half, times = ("", 1.0) if right - left < math.inf else ("5e-1 * ", 0.5)
-        low, width = times * left, times * right - times * left
-        return lambda x: sql.polynomial(f"(({half}{x} - {sql.literal(low)}) / {sql.literal(width)})", coefficients)
-
-    inner = [piece(*ends, c) for ends, c in zip(pairwise(knots.tolist()), polynomials, strict=True)]
-    return [constant(values[0]), *inner, constant(values[-1])]
 
 
 def steep_places(map: KnotMap | CubicMap) -> tuple[FloatArray, FloatArray]:
@@ -222,15 +182,3 @@ def spots_of(scale: Scale, x: FloatArray, values: FloatArray) -> dict[str, Any]:
     there = first <= last
     columns = {"first": first, "last": last, "values": values}
     return {"spots": {name: column[there].tolist() for name, column in columns.items()}}
-
-
-def pieces_with_own(
-    knots: FloatArray, pieces: Sequence[Callable[[str], str]], own: FloatArray, values: FloatArray
-) -> Pieces:
-    """Return the pieces between knots, for SQL, split at the coordinates that have values of their own."""
-    cuts = np.unique(np.concatenate((knots, own, np.nextafter(own, math.inf))))
-    starts, constants = [-math.inf, *cuts.tolist()], dict(zip(own.tolist(), values.tolist(), strict=True))
-    which = np.searchsorted(knots, starts, side="right").tolist()
-    return cuts, [
-        constant(constants[start]) if start in constants else pieces[i] for start, i in zip(starts, which, strict=True)
-    ]

@@ -149,6 +149,39 @@ def _choice(o: Any, condition: Any, yes: Sequence[float], no: Sequence[float]) -
     return (o.where(condition, *both) for both in zip(yes, no, strict=True))
 
 
+def clip(o: Any, x: Any, lo: Any, hi: Any) -> Any:
+    """Bound x; infinite bounds add nothing."""
+    x = x if isinstance(lo, float) and lo == -math.inf else o.max(x, lo)
+    return x if isinstance(hi, float) and hi == math.inf else o.min(x, hi)
+
+
+def _inside(o: Any, p: Any, lo: Any, hi: Any) -> Any:
+    """Bound a result that is beyond [lo, hi] by rounding alone."""
+    return clip(o, p, lo, hi)
+
+
+def sigmoid(o: Any, z: Any, largest: float = math.inf) -> Any:
+    """Return 1 / (1 + exp(−z)), without overflow; |z| is at most `largest`."""
+    e = o.exp(-o.abs(z))
+    return o.where(z < 0.0, e, 1.0) / (1.0 + e)
+
+
+def _series(o: Any, u: Any, coefficients: Sequence[float]) -> Any:
+    """Return Σ cₘ Tₘ(2u − 1) by Clenshaw's algorithm in Reinsch's form, accurate near the ends, from the nearer end."""
+    first, *rest = coefficients
+    turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
+    factor, value, step = -4.0 * o.min(u, 1.0 - u), 0.0, 0.0
+    for term in o.choose(u < 0.5, turned[::-1], rest[::-1]):
+        step = step + (factor * value + term)
+        value = value + step
+    return first + 0.5 * factor * value + step
+
+
+def cubic(t: Any, low: Any, step: Any, rise: Any, fall: Any) -> Any:
+    """Return the cubic in t from `low` at t = 0 to low + step at t = 1, with the slopes `rise` and `fall` there."""
+    return low + step * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
+
+
 class Arrays:
     """The operators of formulas for arrays."""
 
@@ -164,7 +197,8 @@ class Arrays:
         """Return entry i of a list, or the entries of row i of a table."""
         return table.take(i, axis=0).T
 
-    choose = classmethod(_choice)
+    choose, inside = classmethod(_choice), classmethod(_inside)
+    sigmoid, series, cubic = classmethod(sigmoid), classmethod(_series), staticmethod(cubic)
 
     @staticmethod
     def sum(table: Array, term: Callable[..., Any]) -> Any:
@@ -202,7 +236,8 @@ class Target:
 
     exp, log, log1p, abs = map(_function, ("Exp", "Log", "Log1p", "Abs"))
     min, max, where = map(_function, ("Min", "Max", "Where"))
-    choose, sum = _choice, staticmethod(Arrays.sum)
+    choose, inside, sigmoid, series = _choice, _inside, sigmoid, _series
+    cubic, sum = staticmethod(cubic), staticmethod(Arrays.sum)
 
 
 class Numbers(Target):
@@ -309,12 +344,6 @@ def _code(text: str) -> CodeType:
     return compile(text, "<formula of a calibration map>", "exec")
 
 
-def clip(o: Any, x: Any, lo: Any, hi: Any) -> Any:
-    """Bound x; infinite bounds add nothing."""
-    x = x if isinstance(lo, float) and lo == -math.inf else o.max(x, lo)
-    return x if isinstance(hi, float) and hi == math.inf else o.min(x, hi)
-
-
 # -- scales ------------------------------------------------------------------------------------------------------
 
 SCALES = ("probability", "logit", "interval", "empirical-cdf")
@@ -365,23 +394,18 @@ def probability_of(o: Any, map: Reduced, score: Any) -> Any:
     return o.where(s < end, value, p)
 
 
-def sigmoid(o: Any, z: Any) -> Any:
-    """Return 1 / (1 + exp(−z)), without overflow."""
-    e = o.exp(-o.abs(z))
-    return o.where(z < 0.0, e, 1.0) / (1.0 + e)
-
-
 def sigmoids(o: Any, x: Any, map: Reduced) -> Any:
     """Return the weighted mean of the sigmoids of slope·x + offset."""
     parts = np.column_stack([map.content[name] for name in ("weights", "slopes", "offsets")])
-    return o.min(o.sum(parts, lambda weight, slope, offset: weight * sigmoid(o, slope * x + offset)), 1.0)
+    p = o.sum(parts, lambda weight, slope, offset: weight * o.sigmoid(slope * x + offset))
+    return o.inside(p, -math.inf, 1.0)
 
 
 def beta(o: Any, x: Any, map: Reduced) -> Any:
     """Return σ(a·ln s − b·ln(1 − s) + c); s is the score as a probability, its log-odds clamped to ±16."""
     z, (a, b, c) = log_odds(o, map, x), (map.content[name] for name in "abc")
     tail = o.log1p(o.exp(-o.abs(z)))
-    return sigmoid(o, a * (o.min(z, 0.0) - tail) + b * (o.max(z, 0.0) + tail) + c)
+    return o.sigmoid(a * (o.min(z, 0.0) - tail) + b * (o.max(z, 0.0) + tail) + c)
 
 
 def bernstein(o: Any, x: Any, map: Reduced) -> Any:
@@ -394,17 +418,6 @@ def bernstein(o: Any, x: Any, map: Reduced) -> Any:
     for term in rest:
         total = total * ratio + term
     return total * large ** float(n)
-
-
-def chebyshev(o: Any, x: Any, map: Reduced) -> Any:
-    """Return Σ cₘ Tₘ(2u − 1) by Clenshaw's algorithm in Reinsch's form, accurate near the ends, from the nearer end."""
-    u, (first, *rest) = unit(map, x), map.content["coefficients"].tolist()
-    turned = [-c if m % 2 == 0 else c for m, c in enumerate(rest)]
-    factor, value, step = -4.0 * o.min(u, 1.0 - u), 0.0, 0.0
-    for term in o.choose(u < 0.5, turned[::-1], rest[::-1]):
-        step = step + (factor * value + term)
-        value = value + step
-    return clip(o, first + 0.5 * factor * value + step, 0.0, 1.0)
 
 
 def steps(o: Any, x: Any, cuts: Array, values: Array) -> Any:
@@ -421,12 +434,7 @@ def lines(o: Any, x: Any, map: Knots) -> Any:
 def cubics(o: Any, x: Any, map: Knots) -> Any:
     """Interpolate by cubics whose slopes at the ends of interval i, times its width, are rises[i] and falls[i]."""
     left, width, low, step, rise, fall, high = o.row(map.table, o.count(map.knots, x))
-    return clip(o, cubic((map.halved(x) - left) / width, low, step, rise, fall), low, high)
-
-
-def cubic(t: Any, low: Any, step: Any, rise: Any, fall: Any) -> Any:
-    """Return the cubic in t from `low` at t = 0 to low + step at t = 1, with the slopes `rise` and `fall` there."""
-    return low + step * t * t * (3.0 - 2.0 * t) + t * (1.0 - t) * (rise * (1.0 - t) - fall * t)
+    return o.inside(o.cubic((map.halved(x) - left) / width, low, step, rise, fall), low, high)
 
 
 def interval(o: Any, x: Any, fold: dict[str, Any]) -> tuple[Any, Any]:
@@ -449,16 +457,16 @@ def of_folds(o: Any, map: Reduced, scores: Sequence[Any]) -> Any:
 
 #: The formulas: operators, coordinate, map → probability.
 KINDS: dict[str, Callable[[Any, Any, Reduced], Any]] = {
-    "identity": lambda o, x, map: sigmoid(o, x) if map.logistic else unit(map, x) + 0.0,
-    "sigmoid": lambda o, x, map: sigmoid(o, map.content["slope"] * x + map.content["offset"]),
+    "identity": lambda o, x, map: o.sigmoid(x) if map.logistic else unit(map, x) + 0.0,
+    "sigmoid": lambda o, x, map: o.sigmoid(map.content["slope"] * x + map.content["offset"]),
     "sigmoids": sigmoids,
     "beta": beta,
-    "bernstein": lambda o, x, map: clip(o, bernstein(o, x, map), 0.0, 1.0),
-    "bernstein-logistic": lambda o, x, map: sigmoid(o, bernstein(o, x, map)),
-    "chebyshev": chebyshev,
+    "bernstein": lambda o, x, map: o.inside(bernstein(o, x, map), 0.0, 1.0),
+    "bernstein-logistic": lambda o, x, map: o.sigmoid(bernstein(o, x, map), map.largest("coefficients")),
+    "chebyshev": lambda o, x, map: o.inside(o.series(unit(map, x), map.content["coefficients"].tolist()), 0.0, 1.0),
     "steps": lambda o, x, map: steps(o, x, map.content["cuts"], map.content["values"]),
     "lines": lambda o, x, map: lines(o, x, map.between),
-    "log-odds-lines": lambda o, x, map: sigmoid(o, lines(o, x, map.between)),
+    "log-odds-lines": lambda o, x, map: o.sigmoid(lines(o, x, map.between), map.largest("log_odds")),
     "cubics": lambda o, x, map: cubics(o, x, map.between),
     "interval": scored,  # by the other rules intervals are steps
     "cross-interval": scored,
@@ -526,6 +534,10 @@ class Reduced:
             first, last, values = (self.written["spots"][name] for name in LISTS["spots"])
             after = np.append(-math.inf, np.nextafter(last, math.inf))
             self.spots = {"first": first, "ends": np.column_stack((after, np.append(0.0, values)))}
+
+    def largest(self, name: str) -> float:
+        """Return the absolute value that no number of a list exceeds."""
+        return float(np.abs(self.written[name]).max())
 
     def _read_intervals(self) -> None:
         """Set steps of the merged probability, or of both ends if the rule needs the score."""

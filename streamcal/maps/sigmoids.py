@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
-from streamcal.maps import sql
-from streamcal.maps.base import Pieces, ScaledMap, frozen
+from streamcal.maps.base import ScaledMap, frozen
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 
@@ -29,9 +28,6 @@ class SigmoidMap(ScaledMap):
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return sigmoids(self.slope * x + self.offset)
-
-    def _pieces(self) -> Pieces:
-        return np.empty(0), [lambda x: sql.sigmoid(sql.polynomial(x, (self.offset, self.slope)))]
 
 
 class BetaMap(ScaledMap):
@@ -54,15 +50,6 @@ class BetaMap(ScaledMap):
         ln_s, ln_not_s = log_probabilities(self.scale.logits(x))
         return sigmoids(self.a * ln_s - self.b * ln_not_s + self.c)
 
-    def _pieces(self) -> Pieces:
-        a, b, c = (sql.literal(number) for number in (self.a, self.b, self.c))
-
-        def piece(x: str) -> str:
-            ln_s, ln_not_s = self.scale.sql_log_probabilities(x)
-            return sql.sigmoid(f"({a} * {ln_s} - {b} * {ln_not_s} + {c})")
-
-        return np.empty(0), [piece]
-
 
 class SigmoidMixtureMap(ScaledMap):
     """Σ weights[k] / (1 + exp(−(slopes[k]·x + offsets[k]))); the weights sum to 1."""
@@ -84,18 +71,6 @@ class SigmoidMixtureMap(ScaledMap):
         for weight, slope, offset in zip(self.weights.tolist(), self.slopes, self.offsets, strict=True):
             p += weight * sigmoids(slope * x + offset)
         return np.minimum(p, 1.0)
-
-    def _pieces(self) -> Pieces:
-        parts = list(zip(self.weights.tolist(), self.slopes, self.offsets, strict=True))
-
-        def piece(x: str) -> str:
-            terms = [
-                f"{sql.coefficient(weight)} * {sql.sigmoid(sql.polynomial(x, (offset, slope)))}"
-                for weight, slope, offset in parts
-            ]
-            return f"({' + '.join(terms)})"
-
-        return np.empty(0), [piece]
 
 
 def log_probabilities(z: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoid, sigmoids
 from streamcal.kernels.mixture.hedging import bin_of
-from streamcal.maps.base import Pieces, ScaledMap, constant, frozen, scale_of_scores
+from streamcal.maps.base import ScaledMap, frozen, scale_of_scores
 from streamcal.maps.portable import Arrays, steps
 from streamcal.parameters.scales import Scale, first_floats
 from streamcal.parameters.types import FloatArray
@@ -84,22 +84,14 @@ class StepMap(RoundedMap):
 
     def _content(self) -> dict[str, Any]:
         """Return steps over the scores: another library's logarithm may round a score across a coordinate's step."""
-        cuts, values = self._closed_left()
+        cuts, values = self.cuts, self.values
+        if self.own is not None:  # each cut becomes a step that ends at the next float
+            cuts = np.column_stack((cuts, np.nextafter(cuts, math.inf))).ravel()
+            values = np.append(values[:1], np.column_stack((self.own, values[1:])).ravel())
         cuts = self.scale.increasing.first_scores(cuts)
         starts = np.unique(cuts[np.isfinite(cuts)])
         values = steps(Arrays, np.append(-math.inf, starts), cuts, values)
         return {"cuts": starts.tolist(), "values": values.tolist()}
-
-    def _pieces(self) -> Pieces:
-        cuts, values = self._closed_left()
-        return cuts, [constant(value) for value in values.tolist()]
-
-    def _closed_left(self) -> tuple[FloatArray, FloatArray]:
-        """Return cuts and values without `own`: each cut becomes a step that ends at the next float."""
-        if self.own is None:
-            return self.cuts, self.values
-        cuts = np.column_stack((self.cuts, np.nextafter(self.cuts, math.inf))).ravel()
-        return cuts, np.append(self.values[:1], np.column_stack((self.own, self.values[1:])).ravel())
 
 
 class BinnedSigmoidMap(ScaledMap):
@@ -142,9 +134,6 @@ class BinnedSigmoidMap(ScaledMap):
         starts = np.unique(first_floats(reached, scale.domain, len(entered)))
         values = self.values[self._bins_of(scale.coordinates(np.append(scale.domain[0], starts)))]
         return StepMap(scale_of_scores(self.scale), starts, values)
-
-    def _pieces(self) -> Pieces:
-        return self._written()._pieces()
 
 
 def steps_of_cells(scale: Scale, grid: Grid, values: FloatArray) -> StepMap:

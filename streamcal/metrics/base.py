@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError, MergeError, RetractionError, StreamcalError
 from streamcal.kernels.common.fast_path import fast_observation
-from streamcal.kernels.common.measures import log_losses
-from streamcal.metrics.cells import CellColumns, ProbabilityCells
+from streamcal.metrics.cells import CellColumns, Forecasts, ProbabilityCells
 from streamcal.names import Suggesting, parameter_names
 from streamcal.parameters.inputs import FORECASTS, as_number, check_batch, check_label, check_weight
 from streamcal.parameters.showing import html_table, shown_value
@@ -25,29 +22,6 @@ from streamcal.parameters.types import FloatArray, Label
 LEAST_LEFT = 1e-9
 #: Predictions from which on sums are made by column: below, a loop is as fast.
 MANY = 256
-
-
-@dataclass(frozen=True)
-class Forecasts:
-    """Probabilities, labels (0.0 or 1.0) and weights above 0, arrays of one length that have been checked."""
-
-    p: FloatArray
-    y: FloatArray
-    w: FloatArray
-
-    @classmethod
-    def of(cls, p: FloatArray, y: FloatArray, w: FloatArray) -> Self:
-        """Make the predictions of the rows with a weight above 0."""
-        counted = w > 0.0
-        if counted.all():
-            return cls(np.ascontiguousarray(p), np.ascontiguousarray(y), w)
-        return cls(p[counted], y[counted], w[counted])
-
-    @cached_property
-    def log_losses(self) -> tuple[FloatArray, FloatArray]:
-        """−log p and −log(1 − p), infinite where the probability is 0."""
-        positive, negative = log_losses(self.p)
-        return positive, negative
 
 
 class Summed(metaclass=Suggesting):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Metric
+from streamcal.metrics.base import Metric
+from streamcal.metrics.cells import Forecasts
 
 
 class Brier(Metric):

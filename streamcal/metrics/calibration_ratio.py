@@ -7,7 +7,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Metric
+from streamcal.metrics.base import Metric
+from streamcal.metrics.cells import Forecasts
 from streamcal.metrics.label_weights import weights_by_label
 from streamcal.metrics.reliability import wilson_interval
 from streamcal.parameters.given import real_number

@@ -1,17 +1,16 @@
-"""A summary of probabilities and labels in bounded memory: sums per cell of a grid on the logit scale."""
+"""Probabilities with labels, and a summary of them in bounded memory: sums per cell of a grid on the logit scale."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from streamcal.kernels.common.measures import CellTable
+from streamcal.kernels.common.measures import CellTable, log_losses
 from streamcal.metrics.label_weights import sampled, variance_factor, weights_by_label
 from streamcal.parameters.types import FloatArray
-
-if TYPE_CHECKING:
-    from streamcal.metrics.base import Forecasts
 
 #: Cells per unit of log-odds. Two probabilities in one cell differ by at most 0.2 % of p (1 − p).
 CELLS_PER_LOGIT = 512
@@ -21,6 +20,29 @@ _LAST = int(LOGIT_LIMIT * CELLS_PER_LOGIT)
 _TAIL = 4 * (746 - int(LOGIT_LIMIT))
 #: The draws of calibrated labels depend on the scores alone: the same floor each time that it is asked for.
 SEED = 0
+
+
+@dataclass(frozen=True)
+class Forecasts:
+    """Probabilities, labels (0.0 or 1.0) and weights above 0, arrays of one length that have been checked."""
+
+    p: FloatArray
+    y: FloatArray
+    w: FloatArray
+
+    @classmethod
+    def of(cls, p: FloatArray, y: FloatArray, w: FloatArray) -> Self:
+        """Make the predictions of the rows with a weight above 0."""
+        counted = w > 0.0
+        if counted.all():
+            return cls(np.ascontiguousarray(p), np.ascontiguousarray(y), w)
+        return cls(p[counted], y[counted], w[counted])
+
+    @cached_property
+    def log_losses(self) -> tuple[FloatArray, FloatArray]:
+        """−log p and −log(1 − p), infinite where the probability is 0."""
+        positive, negative = log_losses(self.p)
+        return positive, negative
 
 
 class CellColumns(NamedTuple):

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts, Metric
+from streamcal.metrics.base import Metric
+from streamcal.metrics.cells import Forecasts
 from streamcal.parameters.given import real_number
 
 #: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError, MergeError
 from streamcal.kernels.common.measures import add_differences
-from streamcal.metrics.base import MANY, Forecasts, check_forecasts, check_probability, check_true
+from streamcal.metrics.base import MANY, check_forecasts, check_probability, check_true
+from streamcal.metrics.cells import Forecasts
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.metrics.weighted_range import NUMBERS, WeightedRange, farthest_mean
 from streamcal.parameters.given import real_number

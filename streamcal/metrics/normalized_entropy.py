@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from streamcal.metrics.base import Forecasts
+from streamcal.metrics.cells import Forecasts
 from streamcal.metrics.log_loss import LogLoss
 
 

@@ -85,13 +85,13 @@ class MulticlassMap(ABC):
         ModuleNotFoundError
             If the package onnx is not installed.
         """
-        found = self._affine(read_labels(labels))
-        if found is None:
+        affine = self._affine(read_labels(labels))
+        if affine is None:
             raise CapabilityError(
                 f"{type(self).__name__} cannot be written as ONNX; maps of TemperatureScaling, VectorScaling, "
                 "OnlineVectorScaling and Dirichlet can"
             )
-        return softmax_model(*found, LOG_FLOOR, SUM_TOLERANCE, input)
+        return softmax_model(*affine, LOG_FLOOR, SUM_TOLERANCE, input)
 
     def _affine(self, labels: list[ClassLabel]) -> tuple[FloatArray, FloatArray] | None:
         """Return the matrix W and the offsets b of softmax(W·ln s + b) for these labels; None for another map."""
@@ -210,8 +210,8 @@ class MulticlassCalibrator(Learner):
         >>> OnlineVectorScaling().predict_learn_many(P, ["a", "b"], labels=["a", "b"]).shape
         (2, 2)
         """
-        found = in_turn(self.predict_one, self._learn_checked, self._rows(P, y, w, t, labels))
-        return rows_like(P, found, labels)
+        rows = in_turn(self.predict_one, self._learn_checked, self._rows(P, y, w, t, labels))
+        return rows_like(P, rows, labels)
 
     def _rows(
         self,
@@ -264,7 +264,7 @@ class MulticlassCalibrator(Learner):
         """Return the current map, immutable."""
 
 
-def rows_like(P: Any, found: Sequence[Mapping[ClassLabel, float]], labels: Sequence[ClassLabel]) -> FloatArray:
+def rows_like(P: Any, rows: Sequence[Mapping[ClassLabel, float]], labels: Sequence[ClassLabel]) -> FloatArray:
     """Return predictions by label as rows of shape (n, K), in the container type of the scores."""
-    table = np.array([[row[label] for label in labels] for row in found], dtype=np.float64)
+    table = np.array([[row[label] for label in labels] for row in rows], dtype=np.float64)
     return like(P, table.reshape(-1, len(labels)), list(labels))

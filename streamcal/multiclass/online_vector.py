@@ -57,13 +57,12 @@ class OnlineVectorScaling(MulticlassCalibrator):
 
     Notes
     -----
-    Weights count relative to their running mean: a factor common to all changes nothing. Scores must sum to one, up to
-    0.01; ln s is limited to −16 from below. For more than two classes the step, A₀ and γ are those for two, which is
-    ours. So is this rule: for more than two classes, the n-th outcome, of a label that came m times before, moves the
-    slope of that label by 30 m³/n, at least 0.1 and at most 1, of its part of g. The first outcomes of a rare label,
-    which a base may not have named, then do not flatten it.
-    Cost: O(K²) per observation for K labels, O(K³) with a discount: 8 µs to learn and predict for 10 labels without
-    one; O(K²) memory.
+    Weights count relative to their running mean: multiplying all by one number changes nothing. Scores must sum to one,
+    up to 0.01; ln s is limited to −16 from below. For more than two classes the step, A₀ and γ are those for two, which
+    is ours. So is this rule: for more than two classes, the n-th outcome, of a label that came m times before, moves
+    the slope of that label by 30 m³/n, at least 0.1 and at most 1, of its part of g. The first outcomes of a rare
+    label, which a base may not have named, then do not flatten it. Cost: O(K²) per observation for K labels, O(K³) with
+    a discount: 8 µs to learn and predict for 10 labels without one; O(K²) memory.
 
     References
     ----------

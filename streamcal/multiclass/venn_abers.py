@@ -88,11 +88,11 @@ class MulticlassVennAbers(BinarySubproblems):
         Exact, before coupling and dividing. A predictor without observations gives (0, 1).
         """
         read = read_scores(scores, self.sums_to_one)
-        held, found = self._predictors_at(t), {}
+        predictors, intervals = self._predictors_at(t), {}
         for key in self._strategy.subproblems(list(read)):
-            predictor: Any = held.get(key) or self._venn_abers.empty_map()
-            found[key] = predictor.interval_at(self._venn_abers.scale.coordinate(self._strategy.score(key, read)))
-        return found
+            predictor: Any = predictors.get(key) or self._venn_abers.empty_map()
+            intervals[key] = predictor.interval_at(self._venn_abers.scale.coordinate(self._strategy.score(key, read)))
+        return intervals
 
     def predict_interval_one(self, scores: ClassScores, t: Time | None = None) -> dict[ClassLabel, tuple[float, float]]:
         """Return (p₀, p₁) for each label of `scores` before dividing by the sum; `predict_one` can lie outside.
@@ -100,11 +100,11 @@ class MulticlassVennAbers(BinarySubproblems):
         `"ovr"`: the multiprobability of its predictor. `"ovo"`: the ends of its pairs, coupled like the probabilities;
         coupling is increasing in every pair, so that the label's own probability, before dividing, lies between.
         """
-        found = self.predict_intervals_one(scores, t)
+        intervals = self.predict_intervals_one(scores, t)
         if self.strategy == "ovr":
-            return {label: found[(label,)] for label in scores}
+            return {label: intervals[(label,)] for label in scores}
         ends: dict[ClassLabel, list[tuple[float, float]]] = {label: [] for label in scores}
-        for (other, own), (lower, upper) in found.items():
+        for (other, own), (lower, upper) in intervals.items():
             ends[own].append((lower, upper))
             ends[other].append((1.0 - upper, 1.0 - lower))
         return {
@@ -122,8 +122,8 @@ class MulticlassVennAbers(BinarySubproblems):
         labels: Sequence[ClassLabel],
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Do what `predict_learn_many` does and return (probabilities, lower, upper), three arrays of shape (n, K)."""
-        found = in_turn(self._predict_with_interval_one, self._learn_checked, self._rows(P, y, w, t, labels))
-        p, lower, upper = (rows_like(P, [row[k] for row in found], labels) for k in range(3))
+        rows = in_turn(self._predict_with_interval_one, self._learn_checked, self._rows(P, y, w, t, labels))
+        p, lower, upper = (rows_like(P, [row[k] for row in rows], labels) for k in range(3))
         return p, lower, upper
 
     def _predict_with_interval_one(self, scores: ClassScores, t: Time | None) -> tuple[dict[ClassLabel, float], ...]:

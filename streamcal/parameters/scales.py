@@ -22,9 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import logit, logits, sigmoid, sigmoids
-from streamcal.maps.sql import careful, literal
-from streamcal.maps.sql import log_sigmoid as sql_log_sigmoid
-from streamcal.maps.sql import sigmoid as sql_sigmoid
 from streamcal.parameters.given import plain_number
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.settings import OMITTED, Setting, is_written
@@ -98,10 +95,6 @@ class Scale(Setting):
         """Return a score, or an array, as one that rises with the label: itself, or its mirror image."""
         return sum(self.domain) - scores if self.decreasing else scores
 
-    def sql_rising(self, column: str) -> str:
-        """Return SQL for `rising`."""
-        return f"({literal(sum(self.domain))} - {column})" if self.decreasing else column
-
     @abstractmethod
     def coordinate(self, score: float) -> float:
         """Return the coordinate of a finite score; `InputError` if the score cannot be on this scale."""
@@ -167,37 +160,6 @@ class Scale(Setting):
             name: None if value in (-math.inf, math.inf) else value for name, value in (plain | turned).items()
         }
 
-    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        """Return SQL for the coordinate of a rising score.
-
-        The result is a list of expressions, and the scores from which all but the first expression apply.
-        """
-        inside = self.first_scores(np.array([np.nextafter(self.lo, math.inf), self.hi]))
-        texts = [literal(self.lo)] if inside[0] > -math.inf else []
-        texts.append(self._sql(column))
-        texts += [literal(self.hi)] if inside[1] < math.inf else []
-        return inside[np.isfinite(inside)], texts
-
-    def sql_unit(self, x: str) -> str:
-        """Return SQL for `unit`."""
-        return x if (self.lo, self.hi) == (0.0, 1.0) else f"(({x} - {literal(self.lo)}) / {literal(self.hi - self.lo)})"
-
-    def sql_probability(self, x: str) -> str:
-        """Return SQL for `probability`."""
-        return self.sql_unit(x)
-
-    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        """Return SQL for ln s and ln(1 − s), where s is the score's probability with the log-odds of `logit`."""
-        p = self.sql_probability(x)
-        low, high = literal(sigmoid(-LOGIT_LIMIT)), literal(sigmoid(LOGIT_LIMIT))
-        rare, sure = literal(-math.log1p(math.exp(LOGIT_LIMIT))), literal(-math.log1p(math.exp(-LOGIT_LIMIT)))
-        within = f"CASE WHEN {p} < {low} THEN {{}} WHEN {p} > {high} THEN {{}} ELSE LN({{}}) END"
-        return within.format(rare, sure, p), within.format(sure, rare, f"1e0 - {p}")
-
-    def _sql(self, column: str) -> str:
-        """Return SQL for the coordinate of a score that is not clamped."""
-        return column
-
     def first_scores(self, x: FloatArray) -> FloatArray:
         """Return the smallest score with a coordinate of at least x[i]; −∞ if all scores have it and ∞ if none has.
 
@@ -208,8 +170,10 @@ class Scale(Setting):
         return np.where(first >= x, -math.inf, np.where(last < x, math.inf, found))
 
 
-def first_floats(reached: Callable[[FloatArray], NDArray[np.bool_]], ends: tuple[float, float], n: int) -> FloatArray:
+def first_floats(reached: Callable[[FloatArray], NDArray[np.bool_]], ends: tuple[Any, Any], n: int) -> FloatArray:
     """Find the smallest s[i] with reached(s)[i], shape (n,), by bisection over the floats; at most 64 evaluations.
+
+    Both `ends` are numbers, or have shape (n,).
 
     `reached` must be monotone in s; it is assumed to be false at the first end and true at the last.
     """
@@ -277,9 +241,6 @@ class Probability(Scale):
     def clamps(self, score: float) -> bool:
         return False
 
-    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        return np.empty(0), [column]
-
     def edges(self, cells: int) -> FloatArray:
         """Return edges equally spaced in log-odds, since click rates are close to 0."""
         return sigmoids(np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, cells + 1)[1:-1])
@@ -346,16 +307,6 @@ class Logit(Scale):
 
     def require(self, scores: FloatArray) -> None:
         _check_probabilities(scores)
-
-    def _sql(self, column: str) -> str:
-        return f"(LN({column}) - LN(1e0 - {column}))"
-
-    def sql_probability(self, x: str) -> str:
-        return sql_sigmoid(x)
-
-    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        largest = max(-self.lo, self.hi)
-        return sql_log_sigmoid(x, largest), sql_log_sigmoid(f"(-{x})", largest)
 
     def probability(self, x: float) -> float:
         return sigmoid(x)
@@ -446,16 +397,6 @@ class Interval(Scale):
 
     def logits(self, x: FloatArray) -> FloatArray:
         return super().logits(x) if math.isfinite(self.hi - self.lo) else np.clip(x, -LOGIT_LIMIT, LOGIT_LIMIT)
-
-    def sql_probability(self, x: str) -> str:
-        return self.sql_unit(x) if math.isfinite(self.hi - self.lo) else sql_sigmoid(x)
-
-    def sql_log_probabilities(self, x: str) -> tuple[str, str]:
-        if math.isfinite(self.hi - self.lo):
-            return super().sql_log_probabilities(x)
-        limit = literal(LOGIT_LIMIT)
-        z = f"(CASE WHEN {x} < -{limit} THEN -{limit} WHEN {x} > {limit} THEN {limit} ELSE {x} END)"
-        return sql_log_sigmoid(z, LOGIT_LIMIT), sql_log_sigmoid(f"(-{z})", LOGIT_LIMIT)
 
 
 @dataclass(frozen=True, repr=False)
@@ -553,16 +494,6 @@ class EmpiricalCDF(Scale):
     def count_clamped(self, scores: FloatArray) -> int:
         scores = self.rising(scores)
         return int(np.count_nonzero((scores < self.knots[0]) | (scores > self.knots[-1])))
-
-    def sql(self, column: str) -> tuple[FloatArray, list[str]]:
-        inside = careful(column, -math.inf, math.inf, max(map(abs, self.knots)))
-        between = [
-            f"({literal(low)} + ({inside} - {literal(left)}) * {literal((high - low) / (right - left))})"
-            for (left, right), (low, high) in zip(
-                itertools.pairwise(self.knots), itertools.pairwise(self.ranks), strict=True
-            )
-        ]
-        return np.array(self.knots), ["0e0", *between, "1e0"]
 
 
 def _check_direction(scale: Scale) -> None:

@@ -285,11 +285,11 @@ class TrackedMap(RecalibrationMap):
         self.plain = not held and all(-OUTSIDE < low <= high < OUTSIDE for low, high in ends.values())
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
-        found = super().predict_one(distribution)
+        distributed = super().predict_one(distribution)
         return (
-            found
+            distributed
             if self.plain and type(distribution) in OVER_NORMAL
-            else TrackedDistribution(found, distribution, self)
+            else TrackedDistribution(distributed, distribution, self)
         )
 
 

@@ -65,7 +65,7 @@ class AdaptiveScale(SequentialDistributionCalibrator):
     is not that mixture but one scale, the average above.
 
     Atoms and outcomes without predicted mass are read as by `ScaleRecalibration`. Weights count relative to their
-    running mean: a factor common to all changes nothing. Time is not read. Cost: O(k), some 20 µs.
+    running mean: multiplying all by one number changes nothing. Time is not read. Cost: O(k), some 20 µs.
 
     References
     ----------

@@ -75,11 +75,11 @@ class MondrianConformal(DistributionCalibrator):
         resolution: int | None = None,
         scale: Literal["normal", "uniform"] = "normal",
     ) -> None:
-        found = check_scores(edges)
-        if len(found) == 0 or not (np.diff(found) > 0.0).all():
+        bounds = check_scores(edges)
+        if len(bounds) == 0 or not (np.diff(bounds) > 0.0).all():
             raise InputError(f"edges={edges!r} are not possible; give strictly increasing numbers, one or more")
         self.by = one_of(by, "by", READERS)
-        self.edges = tuple(found.tolist())
+        self.edges = tuple(bounds.tolist())
         self.scale = scale
         #: The method of every category.
         self._method = ConformalPredictive(resolution=resolution, scale=scale)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from river import base, compose
@@ -13,7 +13,7 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.learners.pending import Pending, settle
 from streamcal.live.keyed import Entrant
-from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Time
 
 #: A base of the wrappers. To Python a `Pipeline` is an instance of what its last step is; type checkers do not see it.
@@ -47,15 +47,15 @@ def score_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> float 
 def probabilities_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
     """Return the probabilities of a base by label; `InputError` for a base without them (`VotingClassifier`)."""
     try:
-        found: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
+        scores: dict[Any, float] | None = classifier.predict_proba_one(x, **kwargs)
     except NotImplementedError:
         raise InputError(f"{classifier!r} has no predict_proba_one; give a base that predicts probabilities") from None
-    if found.__class__ is dict:  # fast path, without a call
-        return found
-    if found is None or isinstance(found, Mapping):
-        return found or {}
+    if scores.__class__ is dict:  # fast path, without a call
+        return scores
+    if scores is None or isinstance(scores, Mapping):
+        return scores or {}
     raise InputError(
-        f"predict_proba_one of {type(classifier).__name__} gives {found!r}; it has to give {{label: probability}}"
+        f"predict_proba_one of {type(classifier).__name__} gives {scores!r}; it has to give {{label: probability}}"
     )
 
 
@@ -123,6 +123,70 @@ class Issues:
     def _give_up_keyed(self, x: dict[Any, Any], keys: Any, record: Any) -> None:
         if isinstance(record, Pending):
             self._learner.settle(record, None)
+
+
+class CalibratesBase(Issues):
+    """A wrapper that calibrates what its base, or several of them, predict of x.
+
+    A subclass has `_scores` and `_learn_base`.
+    """
+
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
+        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
+        scores = self._scores(x)
+        if scores is None:
+            self._check_label(y)
+            check_weight(w)
+        else:
+            self._learner._learn_at_once(scores, x, y, w, t)
+        self._learn_base(x, y, w, t, **kwargs)
+
+    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[Any, float]:
+        """Return the calibrated probability of each class, as of time `t`; the state does not change."""
+        scores = self._scores(x, **kwargs)
+        if scores is None:
+            return self._by_class(self._without_scores(x, **kwargs))
+        return self._by_class(self._learner.predict_one(scores, t, **self._keys(x)))
+
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[Any, Pending | None]:
+        scores = self._scores(x)
+        if scores is None:
+            return self._without_scores(x), None
+        issued = self._learner.issue(scores, t, w=w, **self._keys(x))
+        return issued.p, issued
+
+    def _learn_keyed(
+        self, x: dict[Any, Any], keys: Any, y: Any, record: Pending | None, w: float, t: Time | None
+    ) -> None:
+        if record is None:
+            self._check_label(y)
+            check_weight(w)
+        else:
+            self._learner.settle(record, y, w, t)
+        self._learn_base(x, y, w, t)
+
+    def _scores(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the scores that are calibrated; None if the base predicts none."""
+        raise NotImplementedError
+
+    def _learn_base(self, x: dict[Any, Any], y: Any, w: float, t: Time | None, **kwargs: Any) -> None:
+        """Let the base learn an observation."""
+        raise NotImplementedError
+
+    #: Raises `InputError` for what is no label.
+    _check_label: Callable[[Any], Any] = staticmethod(check_label)
+
+    def _by_class(self, p: Any) -> dict[Any, float]:
+        """Return a prediction as probabilities by class."""
+        return both(p)
+
+    def _without_scores(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the prediction where the base predicts no scores."""
+        return NO_SCORE
+
+    def _keys(self, x: dict[Any, Any]) -> dict[str, Any]:
+        """Return the argument `keys` of what calibrates, if it has one."""
+        return {}
 
 
 class ShowsCalibrator:

@@ -84,14 +84,14 @@ def scores_of(classifier: base.Classifier, X: Any, **kwargs: Any) -> FloatArray 
     """Return P(True) of a base for each row, shape (n,); None if it returns no probabilities, or there are no rows."""
     if len(X) == 0:
         return None
-    found = classifier.predict_proba_many(X, **kwargs)
-    names = names_of(found)
-    if len(found) == 0 or not names:
+    frame = classifier.predict_proba_many(X, **kwargs)
+    names = names_of(frame)
+    if len(frame) == 0 or not names:
         return None
     positive = [name for name in names if name in POSITIVE]
     if not positive and not any(name in NEGATIVE for name in names):
         raise InputError(f"the base predicts the classes {names!r}; only False and True, or 0 and 1, work")
-    p = np.asarray(column_of(found, positive[0]), dtype=np.float64) if positive else np.zeros(len(found))
+    p = np.asarray(column_of(frame, positive[0]), dtype=np.float64) if positive else np.zeros(len(frame))
     inside = np.clip(p, 0.0, 1.0)
     return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
 
@@ -111,5 +111,5 @@ def frame_like(X: Any, p: FloatArray) -> Any:
 def labels_like(X: Any, probabilities: Any) -> Any:
     """Return the labels of `frame_like` as a column of the kind of X: True if p > 1 − p, as in `predict_one`."""
     no, yes = names_of(probabilities)
-    found = column_like(X, None, column_of(probabilities, yes) > column_of(probabilities, no))
-    return found.rename(None) if hasattr(X, "index") else found
+    column = column_like(X, None, column_of(probabilities, yes) > column_of(probabilities, no))
+    return column.rename(None) if hasattr(X, "index") else column

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +20,17 @@ from streamcal.live.keyed import Entrant
 from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.inputs import check_batch, check_label, check_weight
 from streamcal.parameters.types import FloatArray, Label, Time
-from streamcal.river.bases import NO_SCORE, Classifier, Issues, ShowsCalibrator, both, fresh, score_of, taken_by_base
+from streamcal.river.bases import (
+    NO_SCORE,
+    CalibratesBase,
+    Classifier,
+    Issues,
+    ShowsCalibrator,
+    both,
+    fresh,
+    score_of,
+    taken_by_base,
+)
 from streamcal.river.batches import (
     column_like,
     column_of,
@@ -33,7 +45,7 @@ from streamcal.river.batches import (
 )
 
 
-class CalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifier):
+class CalibratedClassifier(CalibratesBase, ShowsCalibrator, base.Wrapper, base.Classifier):
     """A binary River classifier, or a pipeline that ends in one, with its P(True) calibrated online.
 
     `learn_one(x, y)` first predicts the score of x with the base; the calibrator learns (score, y); then the base
@@ -119,43 +131,14 @@ class CalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifie
         yield {"classifier": linear_model.LogisticRegression()}
         yield {"classifier": preprocessing.StandardScaler() | linear_model.LogisticRegression(), "calibrator": Platt()}
 
-    def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
-        features = self._seen(x)
-        score = score_of(self.classifier, features)
-        if score is None:
-            check_label(y)
-            check_weight(w)
-        else:
-            self.calibrator._learn_at_once(score, x, y, w, t)
-        self.classifier.learn_one(features, y, **kwargs, **taken_by_base(self._for_base, w, t))
+    def _scores(self, x: dict[Any, Any], **kwargs: Any) -> float | None:
+        return score_of(self.classifier, self._seen(x), **kwargs)
 
-    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """Return {False: 1 − p, True: p} with the calibrated probability p, as of time `t`.
+    def _learn_base(self, x: dict[Any, Any], y: Label, w: float, t: Time | None, **kwargs: Any) -> None:
+        self.classifier.learn_one(self._seen(x), y, **kwargs, **taken_by_base(self._for_base, w, t))
 
-        The state does not change.
-        """
-        score = score_of(self.classifier, self._seen(x), **kwargs)
-        if score is None:
-            return both(NO_SCORE)
-        return both(self.calibrator.predict_one(score, t, keys=self.calibrator._own_keys(x)))
-
-    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[float, Pending | None]:
-        score = score_of(self.classifier, self._seen(x))
-        if score is None:
-            return NO_SCORE, None
-        issued = self.calibrator.issue(score, t, keys=self.calibrator._own_keys(x), w=w)
-        return issued.p, issued
-
-    def _learn_keyed(
-        self, x: dict[Any, Any], keys: Any, y: Label, record: Pending | None, w: float, t: Time | None
-    ) -> None:
-        if record is None:
-            check_label(y)
-            check_weight(w)
-        else:
-            self.calibrator.settle(record, y, w, t)
-        self.classifier.learn_one(self._seen(x), y, **taken_by_base(self._for_base, w, t))
+    def _keys(self, x: dict[Any, Any]) -> dict[str, Any]:
+        return {"keys": self.calibrator._own_keys(x)}
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any) -> None:
         """Learn a mini-batch: the calibrator from the scores of the base before it has learned any row of it.
@@ -231,7 +214,7 @@ class CalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifie
         return {name: value for name, value in x.items() if name not in self.keys} if self.keys else x
 
 
-class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
+class CrossCalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifier):
     """K clones of a binary River classifier, cross-fitted and calibrated online: cross Venn-Abers (CVAP) on a stream.
 
     `learn_one(x, y)` assigns the observation to one of K folds. The clone of that fold predicts a score, and the
@@ -299,8 +282,13 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
         """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
-        fold, x = self._fold_of(x), self._features(x)
-        score = score_of(self.classifiers[fold], x)
+        fold, features = self._fold_of(x), self._features(x)
+        self._learn_in(fold, features, score_of(self.classifiers[fold], features), y, w, t, **kwargs)
+
+    def _learn_in(
+        self, fold: int, x: dict[Any, Any], score: float | None, y: Label, w: float, t: Time | None, **kwargs: Any
+    ) -> None:
+        """Learn the score of a fold, None without one, and let the clones of the other folds learn the features."""
         if score is None:
             check_label(y)
             check_weight(w)
@@ -313,26 +301,41 @@ class CrossCalibratedClassifier(ShowsCalibrator, base.Wrapper, base.Classifier):
 
     def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
         """Return {False: 1 − p, True: p} with the merged probability p, as of time `t`. The state does not change."""
-        x = self._features(x)
-        found = [score_of(classifier, x, **kwargs) for classifier in self.classifiers]
-        scores = [score for score in found if score is not None]
-        return both(NO_SCORE if len(scores) < len(found) else self.calibrator.predict_one(scores, t))
+        return both(self._merged(self._scores(x, **kwargs), t))
+
+    def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float]:
+        """Return P(True) of every clone, NaN of one without probabilities."""
+        features = self._features(x)
+        scores = [score_of(classifier, features, **kwargs) for classifier in self.classifiers]
+        return [math.nan if score is None else score for score in scores]
+
+    def _merged(self, scores: list[float], t: Time | None) -> float:
+        return NO_SCORE if any(map(math.isnan, scores)) else self.calibrator.predict_one(scores, t)
+
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[float, array[float]]:
+        self._fold_of(x)  # raises without the feature `id`
+        scores = self._scores(x)
+        return self._merged(scores, t), array("d", scores)
+
+    def _learn_keyed(
+        self, x: dict[Any, Any], keys: Any, y: Label, record: array[float], w: float, t: Time | None
+    ) -> None:
+        fold = self._fold_of(x)
+        score = record[fold]
+        self._learn_in(fold, self._features(x), None if math.isnan(score) else score, y, w, t)
 
     def _fold_of(self, x: dict[Any, Any]) -> int:
         """Return the fold of an observation that is learned."""
         if self.id is None:
             return self._learned % len(self.classifiers)
-        if self.id not in x:
-            known = f"{did_you_mean(self.id, x)}; it has {', '.join(map(repr, x))}"
-            raise InputError(f"x has no feature {self.id!r} to read the fold from{known}")
-        digest = hashlib.blake2b(str(x[self.id]).encode(), digest_size=8).digest()
+        digest = hashlib.blake2b(str(feature_of(x, self.id, "fold")).encode(), digest_size=8).digest()
         return int.from_bytes(digest, "little") % len(self.classifiers)
 
     def _features(self, x: dict[Any, Any]) -> dict[Any, Any]:
         return x if self.id is None else {name: value for name, value in x.items() if name != self.id}
 
 
-class ScoreCalibrator(base.Classifier):
+class ScoreCalibrator(Issues, base.Classifier):
     """A classifier that calibrates a score which is a feature of x, such as the output of a deployed model.
 
     Parameters
@@ -387,11 +390,23 @@ class ScoreCalibrator(base.Classifier):
         """
         return both(self.calibrator.predict_one(self._score(x), t, keys=self.calibrator._own_keys(x)))
 
+    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[float, Pending]:
+        issued = self.calibrator.issue(self._score(x), t, keys=self.calibrator._own_keys(x), w=w)
+        return issued.p, issued
+
+    def _learn_keyed(self, x: dict[Any, Any], keys: Any, y: Label, record: Pending, w: float, t: Time | None) -> None:
+        self.calibrator.settle(record, y, w, t)
+
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.calibrator}, on={self.on!r})"
 
     def _score(self, x: dict[Any, Any]) -> float:
-        if self.on not in x:
-            known = f"{did_you_mean(self.on, x)}; it has {', '.join(map(repr, x))}"
-            raise InputError(f"x has no feature {self.on!r} to read the score from{known}")
-        return x[self.on]
+        return feature_of(x, self.on, "score")
+
+
+def feature_of(x: dict[Any, Any], name: str, purpose: str) -> Any:
+    """Return a feature, which is read for this purpose; `InputError` where there is none of the name."""
+    if name not in x:
+        known = f"{did_you_mean(name, x)}; it has {', '.join(map(repr, x))}"
+        raise InputError(f"x has no feature {name!r} to read the {purpose} from{known}")
+    return x[name]

@@ -10,17 +10,15 @@ from river import base, linear_model, naive_bayes, preprocessing
 from streamcal.errors import InputError
 from streamcal.fusion import METHODS, BernsteinFusion, Fusion, LogisticFusion
 from streamcal.learners.choosing import chosen
-from streamcal.learners.pending import Pending
 from streamcal.names import suggesting
-from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.types import Label, Time
-from streamcal.river.bases import NO_SCORE, Classifier, Issues, both, score_of, taken_by_base, takes
+from streamcal.river.bases import CalibratesBase, Classifier, score_of, taken_by_base, takes
 
 #: The discount of the default fusion: a memory of about 500 observations, since the bases continue to learn.
 DISCOUNT = 0.998
 
 
-class FusedClassifier(Issues, base.Classifier):
+class FusedClassifier(CalibratesBase, base.Classifier):
     """Several binary River classifiers, or pipelines that end in one, whose P(True) are fused and calibrated online.
 
     `learn_one(x, y)` first predicts the scores of x with all bases; the fusion learns (scores, y); then the bases learn
@@ -95,43 +93,13 @@ class FusedClassifier(Issues, base.Classifier):
         yield {"classifiers": [linear_model.LogisticRegression(), pipeline], "fusion": BernsteinFusion(degrees=2)}
         yield {"classifiers": [pipeline, naive_bayes.GaussianNB()], "fusion": BernsteinFusion(degrees=(1, 2))}
 
-    def learn_one(self, x: dict[Any, Any], y: Label, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
-        scores = self._scores(x)
-        if scores is None:
-            check_label(y)
-            check_weight(w)
-        else:
-            self.fusion.learn_one(scores, y, w, t)
-        for model, names in zip(self.models, self._for_models, strict=True):
-            model.learn_one(x, y, **kwargs, **taken_by_base(names, w, t))
-
     @property
     def _learner(self) -> Fusion:
         return self.fusion
 
-    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[float, Pending | None]:
-        scores = self._scores(x)
-        if scores is None:
-            return NO_SCORE, None
-        issued = self.fusion.issue(scores, t, w=w)
-        return issued.p, issued
-
-    def _learn_keyed(
-        self, x: dict[Any, Any], keys: Any, y: Label, record: Pending | None, w: float, t: Time | None
-    ) -> None:
-        if record is None:
-            check_label(y)
-            check_weight(w)
-        else:
-            self.fusion.settle(record, y, w, t)
+    def _learn_base(self, x: dict[Any, Any], y: Label, w: float, t: Time | None, **kwargs: Any) -> None:
         for model, names in zip(self.models, self._for_models, strict=True):
-            model.learn_one(x, y, **taken_by_base(names, w, t))
-
-    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[bool, float]:
-        """Return {False: 1 − p, True: p} with the fused probability p, as of time `t`. The state does not change."""
-        scores = self._scores(x, **kwargs)
-        return both(NO_SCORE if scores is None else self.fusion.predict_one(scores, t))
+            model.learn_one(x, y, **kwargs, **taken_by_base(names, w, t))
 
     def _scores(self, x: dict[Any, Any], **kwargs: Any) -> list[float | None] | None:
         """Return P(True) of every base, None for one without probabilities; None if no base has any."""

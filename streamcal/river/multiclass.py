@@ -8,16 +8,14 @@ from typing import Any
 from river import base, linear_model, multiclass, naive_bayes, preprocessing
 
 from streamcal.learners.choosing import chosen
-from streamcal.learners.pending import Pending
 from streamcal.multiclass import METHODS, MulticlassCalibrator, OneVsRest, OnlineVectorScaling
 from streamcal.multiclass.labels import ClassLabel, check_class
 from streamcal.names import suggesting
-from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import Time
-from streamcal.river.bases import Classifier, Issues, ShowsCalibrator, probabilities_of, taken_by_base
+from streamcal.river.bases import CalibratesBase, Classifier, ShowsCalibrator, probabilities_of, taken_by_base
 
 
-class CalibratedMulticlassClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Classifier):
+class CalibratedMulticlassClassifier(CalibratesBase, ShowsCalibrator, base.Wrapper, base.Classifier):
     """A multiclass River classifier, or a pipeline that ends in one, with its probabilities calibrated online.
 
     `learn_one(x, y)` first predicts the probabilities of x with the base; the calibrator learns (probabilities, y);
@@ -71,39 +69,18 @@ class CalibratedMulticlassClassifier(Issues, ShowsCalibrator, base.Wrapper, base
         softmax = multiclass.OneVsRestClassifier(linear_model.LogisticRegression())
         yield {"classifier": preprocessing.StandardScaler() | softmax, "calibrator": OneVsRest("platt")}
 
-    def learn_one(self, x: dict[Any, Any], y: ClassLabel, w: float = 1.0, t: Time | None = None, **kwargs: Any) -> None:
-        """Learn that the label of the features `x` was `y`, with weight `w` ≥ 0, at time `t`."""
-        scores = probabilities_of(self.classifier, x)
-        if any(scores.values()):
-            self.calibrator._learn_at_once(scores, None, y, w, t)
-        else:
-            check_class(y)
-            check_weight(w)
+    def _scores(self, x: dict[Any, Any], **kwargs: Any) -> dict[ClassLabel, float] | None:
+        scores = probabilities_of(self.classifier, x, **kwargs)
+        return scores if any(scores.values()) else None
+
+    def _learn_base(self, x: dict[Any, Any], y: ClassLabel, w: float, t: Time | None, **kwargs: Any) -> None:
         self.classifier.learn_one(x, y, **kwargs, **taken_by_base(self._for_base, w, t))
 
-    def _issued(self, x: dict[Any, Any], t: Time | None, w: float) -> tuple[dict[ClassLabel, float], Pending | None]:
-        scores = probabilities_of(self.classifier, x)
-        if not any(scores.values()):
-            return {label: 1.0 / len(scores) for label in scores}, None
-        issued = self.calibrator.issue(scores, t, w=w)
-        return issued.p, issued
+    _check_label = staticmethod(check_class)
 
-    def _learn_keyed(
-        self, x: dict[Any, Any], keys: Any, y: ClassLabel, record: Pending | None, w: float, t: Time | None
-    ) -> None:
-        if record is None:
-            check_class(y)
-            check_weight(w)
-        else:
-            self.calibrator.settle(record, y, w, t)
-        self.classifier.learn_one(x, y, **taken_by_base(self._for_base, w, t))
+    def _by_class(self, p: Any) -> dict[Any, float]:
+        return p
 
-    def predict_proba_one(self, x: dict[Any, Any], t: Time | None = None, **kwargs: Any) -> dict[ClassLabel, float]:
-        """Return the calibrated probability of each class that the base predicts, as of time `t`.
-
-        The state does not change.
-        """
+    def _without_scores(self, x: dict[Any, Any], **kwargs: Any) -> dict[ClassLabel, float]:
         scores = probabilities_of(self.classifier, x, **kwargs)
-        if any(scores.values()):
-            return self.calibrator.predict_one(scores, t)
         return {label: 1.0 / len(scores) for label in scores}

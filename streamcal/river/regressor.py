@@ -202,8 +202,8 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
     def _predicted(self, x: dict[Any, Any], **kwargs: Any) -> tuple[float | None, float | None]:
         """Return the mean and standard deviation that the base predicts; `InputError` for anything but numbers."""
         if self._with_dist:
-            found = self.regressor.predict_one(x, with_dist=True, **kwargs)
-            return _number(found.mu), _number(found.sigma)
+            forecast = self.regressor.predict_one(x, with_dist=True, **kwargs)
+            return _number(forecast.mu), _number(forecast.sigma)
         return _number(self.regressor.predict_one(x, **kwargs)), self.residual_sd
 
     def _learn_scale(self, y: float, predicted: float | None, w: float) -> None:

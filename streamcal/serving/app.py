@@ -125,7 +125,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
         answers: list[Answer] = []
         for begin in range(0, len(items), TURN):
             answers += service.take_many(items, begin, min(begin + TURN, len(items)), issue=issue)
-            if begin + TURN <= len(items):
+            if begin + TURN < len(items):
                 await asyncio.sleep(0)
         errors = refused_items(answers, items, meters, "issue" if issue else "outcome")
         results = [None if isinstance(one, RefusedError) else one for one in answers] if errors else answers

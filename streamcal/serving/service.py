@@ -19,10 +19,10 @@ import numpy as np
 
 from streamcal.calibrators.base import Calibrator
 from streamcal.errors import InputError, StateError, StoreError
-from streamcal.live.issued import Id, Issued, check_id
+from streamcal.live.issued import RETRIED, Id, Issued, Rows, check_id
 from streamcal.live.journal import Journal
 from streamcal.live.keyed import Keyed
-from streamcal.live.label_join import RETRIED, LabelJoin, Rows
+from streamcal.live.label_join import LabelJoin
 from streamcal.live.levels import Field, Level
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Segmented

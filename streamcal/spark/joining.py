@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from streamcal.errors import InputError
 from streamcal.live.issued import Id, is_plain
-from streamcal.live.label_join import FEW_ALIKE, LabelJoin
+from streamcal.live.label_join import LabelJoin
+from streamcal.live.replaying import FEW_ALIKE
 from streamcal.parameters.keys import LARGEST_WHOLE
 
 #: Seconds; the watermark of the engine says what is too late, and a key may be silent for years.

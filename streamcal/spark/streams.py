@@ -97,10 +97,9 @@ def calibrate_stream(
     key_type, id_type, arrow_type = _types(df, key, id, event_time)
     _check_initial(initial, df, key)
     _check_names(key, id, event_time, score, "calibrated", "error")
-    ids = frames.quoted(id).cast(id_type)
     rows = df.select(
         frames.column(df, "key", key).alias("key"),
-        (F.try_validate_utf8(ids) if id_type == T.StringType() else ids).alias("id"),  # null, and refused, if no UTF-8
+        _ids(id, id_type).alias("id"),
         frames.column(df, "score", score).alias("score"),
         frames.column(df, "label", label).alias("label"),
         F.unix_micros(frames.quoted(event_time)).alias("micros"),
@@ -109,7 +108,7 @@ def calibrate_stream(
         lambda batches: packing.pack(batches, packing.events_schema(arrow_type)),
         _schema(key=key_type, micros=T.LongType(), events=T.BinaryType()),
     )
-    told = (
+    joined = (
         packed.withColumn("at", F.timestamp_micros("micros"))
         .withWatermark("at", watermark)
         .groupBy("key")
@@ -122,7 +121,7 @@ def calibrate_stream(
         )
     )
     numbers = {"micros": T.LongType(), "score": T.DoubleType(), "calibrated": T.DoubleType()}
-    forecasts = told.mapInArrow(
+    forecasts = joined.mapInArrow(
         lambda batches: packing.unpack(batches, packing.forecasts_schema(arrow_type)),
         _schema(key=key_type, id=id_type, **numbers, error=T.StringType()),
     )
@@ -152,6 +151,12 @@ def _types(df: DataFrame, key: str, id: str, event_time: str) -> tuple[Any, Any,
     texts = isinstance(kind, T.StringType)
     id_type, arrow_type = (T.StringType(), pyarrow.string()) if texts else (T.LongType(), pyarrow.int64())
     return frames.kind(df, key), id_type, arrow_type
+
+
+def _ids(id: str, kind: Any) -> Any:
+    """Return the column of ids: null, which is refused, for a text that is no UTF-8."""
+    ids = frames.quoted(id).cast(kind)
+    return F.try_validate_utf8(ids) if kind == T.StringType() else ids
 
 
 def _schema(**kinds: Any) -> Any:

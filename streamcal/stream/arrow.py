@@ -5,7 +5,9 @@ It runs on one thread: a calibrator learns one observation after another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,8 @@ from pyarrow._compute import (
     MatchSubstringOptions,
     NullOptions,
     ReplaceSubstringOptions,
+    SliceOptions,
+    TrimOptions,
     call_function,
 )
 
@@ -36,13 +40,6 @@ def parquet() -> Any:
     return pyarrow.parquet
 
 
-def json() -> Any:
-    """Import the module `pyarrow.json`."""
-    import pyarrow.json
-
-    return pyarrow.json
-
-
 def opened(address: str) -> Any:
     """Open an object in a store that Arrow knows as a file, such as s3://bucket/clicks.csv.gz or gs://bucket/a.csv."""
     from pyarrow import fs
@@ -51,11 +48,83 @@ def opened(address: str) -> Any:
     return system.open_input_file(path)
 
 
-def strings(offsets: NDArray[np.int32], content: NDArray[np.uint8]) -> Any:
-    """Make a column of binary strings over these arrays, which are not copied."""
-    return pyarrow.BinaryArray.from_buffers(
-        pyarrow.binary(), len(offsets) - 1, [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(content)]
+def read_csv(text: bytes, names: Sequence[str], delimiter: str) -> Any:
+    """Read records of CSV without a header as a `RecordBatch` of binary columns; an error if one has other fields."""
+    import pyarrow.csv as csv
+
+    types = dict.fromkeys(names, pyarrow.binary())
+    if not text.strip(b"\r\n"):
+        return pyarrow.RecordBatch.from_arrays([texts([])] * len(names), names=list(names))
+    table = csv.read_csv(
+        pyarrow.BufferReader(text),
+        csv.ReadOptions(use_threads=False, column_names=names, block_size=len(text) + 1),
+        csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in text),
+        csv.ConvertOptions(column_types=types, check_utf8=False),
     )
+    return table.to_batches()[0]
+
+
+def csv_text(columns: Sequence[Any], delimiter: bytes) -> Any:
+    r"""Join binary columns as records of CSV, with quotes where they are needed.
+
+    >>> columns = [pyarrow.array([b"0.1", b"0.2"]), pyarrow.array([b"a", b"b, c"])]
+    >>> bytes(csv_text(columns, b","))
+    b'0.1,a\n0.2,"b, c"\n'
+    """
+    parts = [_with_quotes(column, delimiter) for column in columns]
+    parts[-1] = joined([parts[-1], b"\n"], b"")
+    return content(joined(parts, delimiter))
+
+
+def joined(parts: Sequence[Any], between: bytes) -> Any:
+    """Join binary columns, or texts that are the same in every row, as one column."""
+    values = [texts([one])[0] if isinstance(one, bytes) else one for one in (*parts, between)]
+    return call_function("binary_join_element_wise", values)
+
+
+def column_of(values: list[Any]) -> Any:
+    """Make a column of values of JSON; one of `ERRORS` if they have no common type."""
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        return texts([*map(str.encode, values)]).view(pyarrow.string())
+    if kinds == {int} or kinds == {bool}:
+        numbers = pyarrow.py_buffer(np.array(values, dtype=np.int64))
+        column = pyarrow.Array.from_buffers(pyarrow.int64(), len(values), [None, numbers])
+        return column if kinds == {int} else cast(column, pyarrow.bool_())
+    return floats(np.array(values, dtype=np.float64)) if kinds <= {int, float} else pyarrow.array(values)
+
+
+def texts(values: Sequence[bytes]) -> Any:
+    """Make a binary column; `pyarrow.array` and `pyarrow.scalar` would import pandas, if it is installed."""
+    places = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    buffers = [None, pyarrow.py_buffer(places), pyarrow.py_buffer(b"".join(values))]
+    return pyarrow.Array.from_buffers(pyarrow.binary(), len(values), buffers)
+
+
+def _with_quotes(column: Any, delimiter: bytes) -> Any:
+    """Return a binary column with quotes around what needs them in CSV."""
+    text = bytes(content(column))
+    if not any(mark in text for mark in (b'"', delimiter, b"\n", b"\r")):
+        return column
+    needed = MatchSubstringOptions(f'["\r\n{re.escape(delimiter.decode())}]')
+    doubled = call_function("replace_substring", [column], ReplaceSubstringOptions('"', '""'))
+    quoted = joined([b'"', doubled, b'"'], b"")
+    return call_function("if_else", [call_function("match_substring_regex", [column], needed), quoted, column])
+
+
+def content(column: Any) -> memoryview:
+    """Return the values of a column of texts, one after another."""
+    _, offsets, values = column.buffers()
+    if not len(column) or values is None:
+        return memoryview(b"")
+    places = np.frombuffer(offsets, dtype=np.int32)
+    return memoryview(values)[places[column.offset] : places[column.offset + len(column)]]
+
+
+def stripped(column: Any) -> Any:
+    """Return a binary column without spaces and tabs around its values."""
+    text = column.view(pyarrow.string())  # no kernel looks at the encoding of spaces
+    return call_function("ascii_trim", [text], TrimOptions(" \t")).view(pyarrow.binary())
 
 
 def cast(column: Any, kind: Any) -> Any:
@@ -116,6 +185,22 @@ def _with_types(table: Any, change: Callable[[Any], Any]) -> Any:
         columns[i] = cast(columns[i], plain[i])
         schema = schema.set(i, schema.field(i).with_type(plain[i]))
     return type(table).from_arrays(columns, schema=schema) if changed else table
+
+
+def with_values(objects: Any, names: Sequence[str], values: FloatArray) -> memoryview:
+    """Return objects of JSON, a line each, with values of these names, one in each row of `values`, at their ends."""
+    parts = [call_function("binary_slice", [objects], SliceOptions(0, -1))]
+    for j, name in enumerate(names):
+        parts += [f", {json.dumps(name)}: ".encode(), as_text(values[:, j])]
+    return content(joined([*parts, b"}\n"], b""))
+
+
+def rows_of(table: Any, places: slice | NDArray[np.int64]) -> Any:
+    """Select rows of a column or a `RecordBatch`, by a slice of step 1 without a copy."""
+    if not isinstance(places, slice):
+        return table.take(places)
+    start, stop, _ = places.indices(len(table))
+    return table.slice(start, max(stop - start, 0))
 
 
 def floats(values: FloatArray) -> Any:
@@ -181,18 +266,13 @@ def filled(column: Any) -> tuple[Any, NDArray[np.bool_]]:
     return found, as_array(cast(here, pyarrow.uint8()), np.uint8).astype(np.bool_)
 
 
-def as_text(values: FloatArray) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Return the shortest texts that are read as these numbers, as offsets and bytes.
+def as_text(values: FloatArray) -> Any:
+    """Return the shortest texts that are read as these numbers, as a binary column.
 
-    >>> offsets, text = as_text(np.array([0.1, 1.0, 2.5e-7]))
-    >>> offsets.tolist(), text.tobytes()
-    ([0, 3, 4, 10], b'0.112.5e-7')
+    >>> as_text(np.array([0.1, 1.0, 2.5e-7])).to_pylist()
+    [b'0.1', b'1', b'2.5e-7']
     """
-    column = cast(floats(values), pyarrow.string())
-    if not len(column):
-        return np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.uint8)
-    _, offsets, content = column.buffers()
-    return np.frombuffer(offsets, dtype=np.int32)[: len(column) + 1], np.frombuffer(content, dtype=np.uint8)
+    return cast(cast(floats(values), pyarrow.string()), pyarrow.binary())
 
 
 def contains(column: Any, text: str) -> bool:
@@ -201,12 +281,12 @@ def contains(column: Any, text: str) -> bool:
     return bool(call_function("any", [found]).as_py())
 
 
-def with_points(column: Any) -> Any:
+def with_points(column: Any, mark: str = ",", by: str = ".") -> Any:
     """Return a column with a point for each comma of its texts; columns of other values are returned as they are."""
     types = pyarrow.types
     if not any(of(column.type) for of in (types.is_binary, types.is_string, types.is_large_string)):
         return column
-    return call_function("replace_substring", [column], ReplaceSubstringOptions(",", "."))
+    return call_function("replace_substring", [column], ReplaceSubstringOptions(mark, by))
 
 
 def replaced(texts: Any, pattern: str, by: str) -> Any:

@@ -1,4 +1,4 @@
-"""Batches of consecutive records, in the form in which they came: bytes of a text, or columns of Arrow.
+"""Batches of consecutive records, in columns of Arrow: those of a table, fields of CSV as bytes, or lines of JSON.
 
 The columns in use are read by column; all others are passed on unread. `rows` reads everything, record by
 record, for a batch with something wrong in it; `fields` has the same values by column, for an output of another format.
@@ -6,33 +6,29 @@ record, for a batch with something wrong in it; `fields` has the same values by 
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import repeat
+from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Any, Self
 from zlib import crc32
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.text.text_records import gather_fields, joined_records
-from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.records import RecordError, line_count
+from streamcal.stream.records import RecordError, as_read, line_count
 
 Row = dict[str, Any]
 #: Rows of a batch, as an index of its arrays.
 Places = slice | NDArray[np.int64]
-#: JSON text of fewer records is read by Python: a call of Arrow takes as long.
-FEW = 64
-#: A letter of an added column's name may be written so in JSON.
+#: A letter of a key may be written so in JSON.
 ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
 
 
@@ -100,136 +96,34 @@ class Batch(ABC):
 
 
 @dataclass(frozen=True)
-class TextBatch(Batch):
-    """Records of a text, of which `find_records` has filled in the spans."""
+class JsonBatch(Batch):
+    """Lines of JSON as a binary column, and a table of the columns in use if the values of each have one type."""
 
-    text: memoryview
-    spans: NDArray[np.int64]
-
-    def record(self, i: int) -> str:
-        """Return the text of a record; bytes that are no UTF-8 are kept as surrogates."""
-        return str(self.text[self.spans[i, 0] : self.spans[i, 1]], "utf-8", "surrogateescape")
-
-    def joined(
-        self,
-        before: Sequence[bytes] = (),
-        values: FloatArray | None = None,
-        after: bytes = b"\n",
-        dropped: int = 0,
-        decimal: str = ".",
-    ) -> memoryview:
-        """Join the records, each without its last `dropped` bytes, with its row of `values`, and with `after`."""
-        offsets, texts = arrow.as_text(np.empty(0) if values is None else values.ravel())
-        if decimal != ".":
-            texts = np.where(texts == ord("."), np.uint8(ord(decimal)), texts)
-        return joined_records(self.text, self.spans, dropped, list(before), offsets, texts, after).data
-
-    def take(self, places: Places) -> Self:
-        return replace(self, numbers=self.numbers[places], spans=self.spans[places])
-
-    def digest(self, names: Sequence[str], before: int) -> int:
-        return crc32(self.joined(), before)
-
-
-@dataclass(frozen=True)
-class CsvBatch(TextBatch):
-    """Records of CSV, all with as many fields as there are names.
-
-    `slots` has the number of each used column among the wanted fields of the spans.
-    """
-
-    delimiter: str
-    slots: dict[str, int]
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        return [dict(zip(self.names, values, strict=True)) for values in self._split()]
-
-    def fields(self) -> dict[str, Sequence[Any]]:
-        columns = zip(*self._split(), strict=True) if len(self) else repeat(())
-        return dict(zip(self.names, columns, strict=len(self) > 0))
-
-    def _split(self) -> Iterator[list[str]]:
-        """Yield the fields of each record."""
-        return csv.reader(map(self.record, range(len(self))), delimiter=self.delimiter, strict=True)
-
-    def lines(self, i: int) -> int:
-        return line_count(self.record(i))
-
-    def column(self, name: str) -> Any:
-        return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name], True))
-
-    def exact(self, name: str) -> Any:
-        return arrow.strings(*gather_fields(self.text, self.spans, self.slots[name], False))
-
-
-@dataclass(frozen=True)
-class JsonBatch(TextBatch):
-    """Lines of JSON, an object each.
-
-    `table` has the used columns where Arrow could read them, and `objects` the records where Python has read them.
-    """
-
+    texts: Any
     table: Any = None
-    objects: tuple[Row, ...] | None = None
 
     @cached_property
     def rows(self) -> list[Row]:
-        return [self.row(i) for i in range(len(self))]
+        return [*map(json_object, self.texts.to_pylist())]
 
     def row(self, i: int) -> Row:
-        return json_object(self.record(i)) if self.objects is None else self.objects[i]
+        return json_object(self.texts[i].as_py())
 
     def column(self, name: str) -> Any:
         if self.table is None:
             raise ValueError("the records were not read as a table")
-        return self.table.column(name).combine_chunks()
+        return self.table.column(name)
 
     def take(self, places: Places) -> Self:
-        table, objects = self.table, self.objects
-        index = np.arange(len(self))[places]
-        if table is not None:
-            table = table.slice(*_range(places, len(self))) if isinstance(places, slice) else table.take(index)
-        if objects is not None:
-            objects = tuple(objects[i] for i in index)
-        return replace(super().take(places), table=table, objects=objects)
+        table = None if self.table is None else arrow.rows_of(self.table, places)
+        return replace(self, numbers=self.numbers[places], texts=arrow.rows_of(self.texts, places), table=table)
 
     def mentions(self, names: Iterable[str]) -> bool:
-        text = bytes(self.text[self.spans[0, 0] : self.spans[-1, 1]]) if len(self) else b""
-        return ESCAPED_LETTER.search(text) is not None or any(f'"{name}"'.encode() in text for name in names)
+        text = bytes(arrow.content(self.texts))
+        return ESCAPED_LETTER.search(text) is not None or any(_quoted(name) in text for name in names)
 
-    def _first_values(self, names: Sequence[str]) -> Row:
-        """Return the first value of each key that is not null, of those in the first records."""
-        found: Row = dict.fromkeys(names)
-        for i in range(min(len(self), FEW)):
-            record = json.loads(self.record(i))
-            found = {name: record.get(name) if value is None else value for name, value in found.items()}
-            if None not in found.values():
-                break
-        return found
-
-    def read_by_arrow(self, names: Sequence[str]) -> JsonBatch | None:
-        """Return this batch with a table of the named columns; None unless Arrow can read every line as an object.
-
-        An object ends in its own line, since a line feed is allowed neither in a string nor between } and {: if every
-        line begins and ends with a bracket, and there are as many objects as lines, each line is one.
-        """
-        data = np.frombuffer(self.text, dtype=np.uint8)
-        begins, ends = self.spans[:, 0], self.spans[:, 1]
-        if not ((data[begins] == ord("{")) & (data[ends - 1] == ord("}"))).all():
-            return None
-        reader = arrow.json()
-        content = pyarrow.py_buffer(self.text[begins[0] : ends[-1]])
-        try:
-            schema = pyarrow.schema([(name, _type_of(value)) for name, value in self._first_values(names).items()])
-            table = reader.read_json(
-                pyarrow.BufferReader(content),
-                reader.ReadOptions(use_threads=False, block_size=len(content) + 1),
-                reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-            )
-        except (*arrow.ERRORS, RecursionError):
-            return None
-        return replace(self, table=table) if len(table) == len(self) else None
+    def digest(self, names: Sequence[str], before: int) -> int:
+        return crc32(arrow.content(arrow.joined([self.texts, b"\n"], b"")), before)
 
 
 @dataclass(frozen=True)
@@ -258,51 +152,95 @@ class TableBatch(Batch):
         return column.dictionary_decode() if pyarrow.types.is_dictionary(column.type) else column
 
     def take(self, places: Places) -> Self:
-        some = self.table.slice(*_range(places, len(self))) if isinstance(places, slice) else self.table.take(places)
-        return replace(self, numbers=self.numbers[places], table=some)
+        return replace(self, numbers=self.numbers[places], table=arrow.rows_of(self.table, places))
 
     def digest(self, names: Sequence[str], before: int) -> int:
         cells = [_cells(self.column(name)) for name in names]
         return crc32(np.ascontiguousarray(np.column_stack(cells)), before)
 
 
-def json_object(record: str, used: Sequence[str] = ()) -> Row:
+@dataclass(frozen=True)
+class CsvBatch(TableBatch):
+    """Records of CSV: a table of their fields as bytes, spaces included."""
+
+    def _values(self, name: str) -> list[Any]:
+        return [as_read(value) for value in self.table.column(self.names.index(name)).to_pylist()]
+
+    def row(self, i: int) -> Row:
+        return {name: as_read(column[i].as_py()) for name, column in zip(self.names, self.table.columns, strict=True)}
+
+    def lines(self, i: int) -> int:
+        return line_count(",".join(self.row(i).values()) + ".")
+
+    def column(self, name: str) -> Any:
+        return arrow.stripped(self.exact(name))
+
+    def exact(self, name: str) -> Any:
+        return self.table.column(self.names.index(name))
+
+    def digest(self, names: Sequence[str], before: int) -> int:
+        return crc32(arrow.csv_text(self.table.columns, b","), before)
+
+
+@lru_cache
+def _decoder(count: int, names: tuple[str, ...]) -> Callable[[bytes], Any]:
+    """Return a parser of objects of JSON that keeps the values of these keys alone, as `f0`, `f1` and so on."""
+    fields = [f"f{i}" for i in range(count)]
+    kept = [(field, object, msgspec.UNSET) for field in fields]
+    renamed = dict(zip(fields, names, strict=True))
+    return msgspec.json.Decoder(msgspec.defstruct("Kept", kept, rename=renamed, gc=False)).decode
+
+
+def json_table(records: Sequence[bytes], names: tuple[str, ...]) -> Any:
+    """Read the named columns of lines of JSON; None where a line may not be an object, or a column has no one type."""
+    try:
+        rows, text = [*map(_decoder(len(names), names), records)], b"".join(records)
+        columns, escaped = [], ESCAPED_LETTER.search(text) is not None
+        for i, name in enumerate(names):
+            values = [*map(attrgetter(f"f{i}"), rows)]
+            missing = values.count(msgspec.UNSET)
+            if missing:
+                values = [None if value is msgspec.UNSET else value for value in values]
+            twice = escaped or text.count(_quoted(name)) > len(values) - missing
+            if twice and any(_is_twice(name, record) for record in records):
+                return None
+            columns.append(arrow.column_of(values))
+        return pyarrow.RecordBatch.from_arrays(columns, names=list(names))
+    except (msgspec.MsgspecError, RecursionError, *arrow.ERRORS):
+        return None
+
+
+def json_object(record: bytes, used: Sequence[str] = ()) -> Row:
     """Parse a line of JSON as an object.
 
     `RecordError` if it is none, is too deep for Python's parser, or has two values for a key that is `used`.
     """
+    text = str(record, "utf-8", "surrogateescape")
     try:
-        row = json.loads(record)
+        row = json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = f"the line is not valid JSON ({error})"
     else:
         if isinstance(row, dict):
             for name in used:
-                if record.count(f'"{name}"') > 1 and _times(name, record) > 1:
-                    raise RecordError(f"the line has the key {name!r} twice", "one value for it", record=record)
+                if _is_twice(name, record):
+                    raise RecordError(f"the line has the key {name!r} twice", "one value for it", record=text)
             return row
         reason = "the line is JSON, but not an object"
-    advice = "; jq -c '.[]' writes an array so, an object a line" if record.startswith("[") else ""
-    raise RecordError(reason, f'an object such as {{"score": 0.1, "click": 0}}{advice}', record=record)
+    advice = "; jq -c '.[]' writes an array so, an object a line" if text.startswith("[") else ""
+    raise RecordError(reason, f'an object such as {{"score": 0.1, "click": 0}}{advice}', record=text)
 
 
-def _times(name: str, record: str) -> int:
-    """Return how often a key is in the object of a line, apart from objects within it."""
-    pairs: list[tuple[str, Any]] = json.loads(record, object_pairs_hook=list)
-    return sum(key == name for key, _ in pairs)
+def _is_twice(name: str, record: bytes) -> bool:
+    """Return whether a key is twice in the object of a line, apart from objects within it."""
+    if record.count(_quoted(name)) < 2:
+        return False
+    pairs: list[tuple[str, Any]] = json.loads(record.decode("utf-8", "surrogateescape"), object_pairs_hook=list)
+    return sum(key == name for key, _ in pairs) > 1
 
 
-def _range(places: slice, length: int) -> tuple[int, int]:
-    """Return the first place and the number of places of a slice of step 1."""
-    start, stop, _ = places.indices(length)
-    return start, max(stop - start, 0)
-
-
-def _type_of(value: Any) -> Any:
-    """Return the type of the column with this value of JSON, if all of its values have one type."""
-    if isinstance(value, bool):
-        return pyarrow.bool_()
-    return pyarrow.float64() if isinstance(value, (int, float)) else pyarrow.string()
+def _quoted(name: str) -> bytes:
+    return f'"{name}"'.encode("utf-8", "surrogateescape")
 
 
 def _cells(column: Any) -> NDArray[np.uint64]:

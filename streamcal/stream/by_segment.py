@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamcal.live.levels import Field, columns_of, parts_of
 from streamcal.metrics import FieldwiseECE, LevelData
-from streamcal.metrics.base import Forecasts
+from streamcal.metrics.cells import Forecasts
 from streamcal.metrics.fieldwise import FEWEST_EXPECTED
 
 #: Levels of a field with sums of their own; those that come later are one level together.

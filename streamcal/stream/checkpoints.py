@@ -22,8 +22,7 @@ from streamcal.states import flag, listed, maybe, record, row, signed, text, who
 from streamcal.stream import durable
 from streamcal.stream.atomic import atomic_write, lock, remove_left_over
 from streamcal.stream.batches import Batch
-from streamcal.stream.formats import same_file
-from streamcal.stream.inputs import INPUTS
+from streamcal.stream.files import INPUTS, same_file
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import PARSED_AS_PROBABILITY, LabelReader, RecordError, parse_label
 

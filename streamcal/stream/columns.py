@@ -19,7 +19,7 @@ from streamcal.kernels.common.logistic import sigmoids
 from streamcal.live.levels import column_of, level_of
 from streamcal.parameters.inputs import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamcal.parameters.types import FloatArray
-from streamcal.stream.arrow import ERRORS, codes, contains, numbers_in, with_points
+from streamcal.stream.arrow import ERRORS, cast, codes, contains, numbers_in, pyarrow, with_points
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.records import (
     MISSING,
@@ -406,6 +406,14 @@ def missing_in(column: Any) -> NDArray[np.bool_]:
 
 def plain(column: Any) -> list[Any]:
     """Return a column as Python objects, an empty text as a missing level; a `ValueError` for other than UTF-8."""
+    kind = column.type
+    if pyarrow.types.is_integer(kind) and not column.null_count:
+        numbers: list[Any] = column.to_numpy().tolist()
+        return numbers
+    if kind == pyarrow.binary():
+        column = cast(column, pyarrow.string())
+    if column.type == pyarrow.string():
+        return [value or None for value in column.to_pylist()]
     return [_or_missing(value.decode() if isinstance(value, bytes) else value) for value in column.to_pylist()]
 
 

@@ -24,7 +24,7 @@ from streamcal.live.levels import Field, check_fields, names_of
 from streamcal.live.multicalibrated import Multicalibrated
 from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
-from streamcal.metrics.base import Forecasts
+from streamcal.metrics.cells import Forecasts
 from streamcal.names import did_you_mean, suggesting
 from streamcal.parameters.given import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamcal.live.alarms import Alarm
 from streamcal.live.monitor import CalibrationMonitor
-from streamcal.metrics.base import Forecasts
+from streamcal.metrics.cells import Forecasts
 from streamcal.metrics.label_weights import sampled, weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.metrics.log_loss_difference import STATE, LogLossDifference

@@ -15,7 +15,8 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import StoreError, StreamcalError
 from streamcal.learners.choosing import chosen
 from streamcal.metrics import Brier, CalibrationRatio, EqualMassECE, LogLoss, LogLossDifference
-from streamcal.metrics.base import Forecasts, check_probability, check_true
+from streamcal.metrics.base import check_probability, check_true
+from streamcal.metrics.cells import Forecasts
 from streamcal.parameters.inputs import check_time, check_weight
 from streamcal.parameters.scales import Interval, Logit, Probability, Scale
 from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time

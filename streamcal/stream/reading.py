@@ -11,20 +11,28 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.kernels.text.text_records import find_records
 from streamcal.names import did_you_mean
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.batches import FEW, Batch, CsvBatch, JsonBatch, Row, TableBatch, json_object
-from streamcal.stream.compression import COMPRESSIONS, MAGIC, opened_to_read, recognised
-from streamcal.stream.formats import ADDRESS, DELIMITERS, STANDARD_STREAM, FileKind
+from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch, json_object, json_table
+from streamcal.stream.files import (
+    ADDRESS,
+    COMPRESSIONS,
+    DELIMITERS,
+    MAGIC,
+    STANDARD_STREAM,
+    FileKind,
+    can_be_read_twice,
+    opened_to_read,
+    recognised,
+)
 from streamcal.stream.records import RecordError, shown
 
 #: Most rows of a batch: tables have no more, and texts of short records.
@@ -37,7 +45,7 @@ REQUEST_BYTES = 1 << 23
 TABLE_BYTES = 1 << 25
 #: Bytes that a record may have: a line of JSON, or a row of CSV.
 LONGEST_RECORD = 1 << 24
-#: Bytes that a field of CSV may have, as for Python's csv module.
+#: Bytes that may be between two quotes of CSV, and in a field for Python's csv module.
 LONGEST_FIELD = csv.field_size_limit()
 #: What may be a number with a decimal comma in a record whose fields are between commas.
 DECIMAL_COMMA = re.compile(r"(^|,)[-+]?[0-9]+,[0-9]+(,|$)")
@@ -66,8 +74,8 @@ BadRowHandler = Callable[[RecordError], None]
 class RecordReader:
     r"""The records of a file: iterate to get `Batch`es.
 
-    Records of CSV and JSON Lines stay text, exactly as in the file, except for its line ends. Blank lines are skipped
-    and not counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded
+    Fields of CSV stay text, spaces included, and lines of JSON are kept as they are. Blank lines are skipped and not
+    counted. A truncated gzip file yields all rows that can be read, then the error. Rows of a pipe are yielded
     as they arrive: a batch ends where reading the next row might block.
 
     Parameters
@@ -100,8 +108,8 @@ class RecordReader:
 
     Notes
     -----
-    Memory: a batch of a text, about 3 times `BLOCK_BYTES` with its spans, or three times its longest record; a batch
-    of a table, about `TABLE_BYTES`, and what Arrow needs for a row group.
+    Memory: a batch of a text, about 3 times `BLOCK_BYTES`, or three times its longest record; a batch of a table, about
+    `TABLE_BYTES`, and what Arrow needs for a row group.
 
     Examples
     --------
@@ -212,7 +220,7 @@ class RecordReader:
         """Return whether one of the first lines of JSON, of those read so far, has this key: later ones may lack it."""
         for line in bytes(self._text[self._at :]).split(b"\n", MOST_LOOKED_AT)[:MOST_LOOKED_AT]:
             with contextlib.suppress(RecordError):
-                if column in json_object(str(line, "utf-8", "surrogateescape")):
+                if column in json_object(line):
                     return True
         return False
 
@@ -377,77 +385,95 @@ class RecordReader:
             parts = [] if self.open_ended else [rest, b"\n"]
         self._text, self._at = b"".join(parts), 0
 
-    def _texts(
-        self, delimiter: int, wanted: Sequence[int], longest: int, most: int | None = None
-    ) -> Iterator[tuple[memoryview, NDArray[np.int64]]]:
-        """Yield texts, and the spans of the records in each as `find_records` fills them in.
+    def _line(self) -> re.Match[bytes] | None:
+        """Find the next line of the text that is not blank; the match ends after it. None at the end."""
+        while (line := LINE.match(self._text, self._at)) is None:
+            if self._ended:
+                return None
+            self._read_more()
+        return line
 
-        A record that the end of the file leaves open is marked as one that cannot be read.
+    def _in_batches(self, batch: Batch, errors: dict[int, RecordError], end: int) -> Iterator[Batch]:
+        """Yield the records of a batch in parts; `errors` are those of rows up to `end` that cannot be read.
+
+        An error that is not handled comes after the rows before it.
         """
-        places, room = np.array(wanted, dtype=np.int64), most or self._batch_rows
-        while True:
-            text = memoryview(self._text)[self._at :]
-            spans = np.empty((room, 3 + 2 * len(wanted)), dtype=np.int64)
-            count, end = find_records(text, delimiter, places, longest, spans)
-            if not count and self._ended:
-                self.open_ended |= end < len(text) and self._growing and bool(self.names)
-                if end == len(text) or self.open_ended:
-                    return
-                spans[0, :3] = end, len(text) - 1, -1
-                count, end = 1, len(text)
-            self._at += end
-            if count:
-                yield text, spans[:count]
-            else:
-                self._read_more()
-
-    def _go_back(self, text: memoryview, begin: int) -> None:
-        """Read on from this place of the text that `_texts` gave last."""
-        self._at = len(self._text) - len(text) + begin
+        while self._row < end:
+            last = min(self._row + self._batch_rows, end)
+            for number in [one for one in errors if one <= last]:
+                if self._on_bad_row is None:
+                    self._row = number - 1
+                    yield batch.take(slice(int(np.searchsorted(batch.numbers, number))))
+                self._bad_row(errors.pop(number), number)
+            self._row, count = last, int(np.searchsorted(batch.numbers, last, side="right"))
+            yield batch.take(slice(count))  # of bad rows alone, too: whoever reads counts them now
+            batch = batch.take(slice(count, None))
 
     def _numbered(self, count: int) -> NDArray[np.int64]:
         self._row += count
         return np.arange(self._row - count + 1, self._row + 1)
 
-    def _readable(self, batch: Batch, errors: dict[int, RecordError]) -> Iterator[Batch]:
-        """Yield the batch without the records that cannot be read; an unhandled error ends it."""
-        for i, error in errors.items():
-            if self._on_bad_row is None:
-                self._row = int(batch.numbers[i]) - 1  # the rows after it are not read
-                if i:
-                    yield batch.take(slice(i))
-            self._bad_row(error, int(batch.numbers[i]))
-        yield batch.take(np.delete(np.arange(len(batch)), list(errors))) if errors else batch
-
     def _start_csv(self) -> Iterator[Batch]:
         self._open_text()
-        text, spans = next(self._texts(-1, (), LONGEST_RECORD, 1), (memoryview(b""), np.zeros((1, 3), np.int64)))
-        line = _decoded(text, spans[0])
-        if said := SEPARATOR_LINE.fullmatch(line):
-            self.delimiter = self.delimiter or said[1]
-        else:
-            self.delimiter = self.delimiter or _delimiter_of(line)
-            self._go_back(text, 0)
-        found = next(self._texts(ord(self.delimiter), (), LONGEST_RECORD, 1), None)
-        if found is None:
+        line = self._line()
+        header = "" if line is None else _decoded(line[1])
+        if line is not None and (found := SEPARATOR_LINE.fullmatch(header)):
+            self.delimiter = self.delimiter or found[1]
+            self._at, line = line.end(), None
+        self.delimiter = self.delimiter or _delimiter_of(header)
+        self._grammar = Grammar(self.delimiter)
+        while (record := self._grammar.record(self._text, self._at)) is None and not self._ended:
+            self._read_more()
+        begin, end = record or (self._at, len(self._text))
+        header = _decoded(self._text[begin:end]).strip("\r\n")
+        if not header:
             raise RecordError("the file is empty", "a header row and data rows", file=self.path)
-        text, spans = found
         try:
-            self.names = tuple(self._fields(_decoded(text, spans[0])))
+            self.names = tuple(self._fields(header))
         except csv.Error as error:
             raise RecordError(f"the header is not valid CSV ({error})", file=self.path) from None
-        return self._csv_batches(self.delimiter)
+        self._at = end
+        return self._csv_batches(self._grammar)
 
-    def _csv_batches(self, delimiter: str) -> Iterator[Batch]:
-        wanted = sorted(map(self.names.index, self._used))
-        slots = {self.names[place]: slot for slot, place in enumerate(wanted)}
-        for text, spans in self._texts(ord(delimiter), wanted, LONGEST_FIELD):
-            batch = CsvBatch(self.names, self._numbered(len(spans)), text, spans, delimiter, slots)
-            bad = np.flatnonzero(spans[:, 2] != len(self.names)).tolist()
-            yield from self._readable(batch, {i: self._csv_error(batch.record(i)) for i in bad})
+    def _csv_batches(self, grammar: Grammar) -> Iterator[Batch]:
+        while True:
+            end = grammar.whole(self._text, self._at)
+            if end > self._at:
+                yield from self._csv_rows(self._text[self._at : end], grammar)
+                self._at = end
+            if (record := grammar.record(self._text, self._at)) is None:
+                if not self._ended:
+                    self._read_more()
+                    continue
+                if self._at == len(self._text) or self._growing:
+                    self.open_ended |= self._at < len(self._text)
+                    return
+                record = self._at, len(self._text)
+            text, self._at = self._text[slice(*record)], record[1]
+            none = CsvBatch(self.names, np.empty(0, np.int64), arrow.read_csv(b"", self.names, grammar.delimiter))
+            yield from self._in_batches(none, {self._row + 1: self._csv_error(text)}, self._row + 1)
 
-    def _csv_error(self, record: str) -> RecordError:
+    def _csv_rows(self, text: bytes, grammar: Grammar) -> Iterator[Batch]:
+        """Yield the rows of whole records, each with the right quotes."""
+        errors: dict[int, RecordError] = {}
+        try:
+            table = arrow.read_csv(text, self.names, grammar.delimiter)
+            numbers = np.arange(self._row + 1, self._row + 1 + len(table))
+            end = self._row + len(table)
+        except pyarrow.ArrowInvalid:  # a record has another number of fields
+            good: dict[int, bytes] = {}
+            for number, (record, fields) in enumerate(grammar.records(text), self._row + 1):
+                if fields == len(self.names):
+                    good[number] = record
+                else:
+                    errors[number] = self._csv_error(record)
+            table = arrow.read_csv(b"".join(good.values()), self.names, grammar.delimiter)
+            numbers, end = np.fromiter(good, dtype=np.int64), self._row + len(good) + len(errors)
+        yield from self._in_batches(CsvBatch(self.names, numbers, table), errors, end)
+
+    def _csv_error(self, text: bytes) -> RecordError:
         """Return why a record of CSV cannot be used."""
+        record = _decoded(text).rstrip("\r\n")
         try:
             number = len(self._fields(record))
         except csv.Error as error:
@@ -458,8 +484,6 @@ class RecordReader:
                 allowed += (
                     "; numbers with a decimal comma are in quotes, or with another --delimiter between the fields"
                 )
-            if number == len(self.names):
-                reason, allowed = f"the row has a field of more than {LONGEST_FIELD:,} bytes", "shorter fields"
         return RecordError(reason, allowed, record=record)
 
     def _fields(self, record: str) -> list[str]:
@@ -467,47 +491,42 @@ class RecordReader:
 
     def _start_jsonl(self) -> Iterator[Batch]:
         self._open_text()
-        for text, spans in self._texts(-1, (), LONGEST_RECORD, 1):
-            record = _decoded(text, spans[0]).strip()
+        while (line := self._line()) is not None:
+            record = line[1].strip()
             if record:
                 try:
                     self.names = tuple(json_object(record))
-                    self._go_back(text, 0)
                     return self._json_batches()
                 except RecordError as error:
                     self._row += 1
                     self._bad_row(error, self._row)
+            self._at = line.end()
         reason = "no row of the file can be read" if self._row else "the file is empty"
         raise RecordError(reason, "a JSON object per line", file=self.path)
 
     def _json_batches(self) -> Iterator[Batch]:
-        for text, spans in self._texts(-1, (), LONGEST_RECORD):
-            batch = JsonBatch(self.names, np.arange(len(spans)), text, spans)
-            read = batch.read_by_arrow(self._used) if len(batch) >= FEW and self._used else None
-            if read is not None:
-                yield replace(read, numbers=self._numbered(len(read)))
-            else:
-                yield from self._json_by_python(text, spans)
-
-    def _json_by_python(self, text: memoryview, spans: NDArray[np.int64]) -> Iterator[Batch]:
-        """Parse the lines one by one, without spaces around them; blank lines are skipped."""
-        kept: list[tuple[int, int, int]] = []
-        objects: list[Row] = []
-        errors: dict[int, RecordError] = {}
-        for begin, end, fields in spans.tolist():
-            record = bytes(text[begin:end])
-            begin, end = begin + len(record) - len(record.lstrip()), end - len(record) + len(record.rstrip())
-            if begin >= end:
+        while True:
+            end = last_line_end(self._text, self._at)
+            if end <= self._at:
+                if self._ended:
+                    return
+                self._read_more()
                 continue
-            try:
-                objects.append(json_object(str(text[begin:end], "utf-8", "surrogateescape"), self._used))
-            except RecordError as error:
-                errors[len(kept)] = error
-                objects.append({})
-            kept.append((begin, end, fields))
-        places = np.array(kept, dtype=np.int64).reshape(-1, 3)
-        batch = JsonBatch(self.names, self._numbered(len(kept)), text, places, objects=tuple(objects))
-        yield from self._readable(batch, errors)
+            records = [*filter(None, map(bytes.strip, self._text[self._at : end].splitlines()))]
+            self._at, last = end, self._row + len(records)
+            numbers, errors = np.arange(self._row + 1, last + 1), dict[int, RecordError]()
+            table = json_table(records, self._used)
+            if table is None:
+                for number, record in zip(numbers.tolist(), records, strict=True):
+                    try:
+                        json_object(record, self._used)
+                    except RecordError as error:
+                        errors[number] = error
+                bad = np.fromiter(errors, dtype=np.int64)
+                numbers = np.setdiff1d(numbers, bad, assume_unique=True)
+                records = [records[number - 1 - self._row] for number in numbers.tolist()]
+            batch = JsonBatch(self.names, numbers, arrow.texts(records), table)
+            yield from self._in_batches(batch, errors, last)
 
     # -- tables --------------------------------------------------------------------------------------------------------
 
@@ -551,6 +570,36 @@ class RecordReader:
                 yield TableBatch(self.names, self._numbered(len(some)), some)
 
 
+def readers_of(files: Iterable[str], used: Sequence[str], **reading: Any) -> Generator[RecordReader]:
+    """Yield a reader of each file that has the columns in use, open until the next one is asked for."""
+    for file in files:
+        with RecordReader(file, **reading) as reader:
+            reader.require(*used)
+            yield reader
+
+
+def check_alike(files: Sequence[str], used: Sequence[str], *, outputs: bool, **reading: Any) -> None:
+    """Raise `RecordError`, before anything is learned, where a later file does not go with the first one.
+
+    All have to be of one format and have the columns in use; for an output, all columns in the order of the first,
+    but for lines of JSON. Pipes are not looked at.
+    """
+    if len(files) == 1 or not all(map(can_be_read_twice, files)):
+        return
+    first: RecordReader | None = None
+    for reader in readers_of(files, used, **{**reading, "on_bad_row": lambda _: None}):  # reported when they are read
+        if first is None:
+            first = reader
+        if reader.kind.format != first.kind.format:
+            reason = f"the format is {reader.kind.format}, and that of {first.path} is {first.kind.format}"
+            raise RecordError(reason, "files of one format", file=reader.path)
+        if outputs and reader.kind.format != "jsonl" and reader.names != first.names:
+            found, wanted = next(pair for pair in zip_longest(reader.names, first.names) if pair[0] != pair[1])
+            there = "no column" if found is None else repr(found)
+            reason = f"it has {there} where {first.path} has {'none' if wanted is None else repr(wanted)}"
+            raise RecordError(reason, "for an output, the same columns in the same order", file=reader.path)
+
+
 def _listed(names: Sequence[str]) -> str:
     """List the names of columns for a message, the first ones of many."""
     more = f", … ({len(names):,} in all)" if len(names) > MOST_SHOWN else ""
@@ -583,8 +632,67 @@ def _is_text(begin: bytes) -> bool:
 SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n\x80-\U0010ffff])"?', re.IGNORECASE)
 
 
-def _decoded(text: memoryview, span: NDArray[np.int64]) -> str:
-    return str(text[span[0] : span[1]], "utf-8", "surrogateescape")
+#: A line that is not blank, and its end.
+LINE = re.compile(rb"[\r\n]*+([^\r\n]++)[\r\n]")
+
+
+_LINE_END = re.compile(rb"[\r\n]")
+
+
+class Grammar:
+    """Records of CSV in bytes, by the rules of quotes of Python's csv module with `strict=True`.
+
+    A field is quoted if a quote is its first character, two quotes inside stand for one, and after the closing one the
+    field ends. A line end outside quotes ends the record.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        self.delimiter = delimiter
+        d, some = re.escape(delimiter.encode()), b'[^"]{0,%d}+' % LONGEST_FIELD
+        quoted, plain = b'"' + some + b'(?:""' + some + b')*+"', b"[^" + d + b"\r\n]*+"
+        field = b"(?:" + quoted + b'|(?!")' + plain + b")"
+        loose = b"(?:" + quoted + plain + b'|(?!")' + plain + b")"  # with something after the closing quote
+        record = b"(?:" + field + d + b")*+" + field + b"[\r\n]"
+        self._whole, self._record = re.compile(b"(?:" + record + b")*+"), re.compile(record)
+        self._field = re.compile(field + b"(?:" + d + b"|[\r\n])")
+        self._loose = re.compile(b"[\r\n]*+((?:" + loose + d + b")*+)(" + loose + b"[\r\n])?")
+
+    def whole(self, text: bytes, at: int) -> int:
+        """Return where the whole records from this place on end."""
+        if text.find(b'"', at) < 0:
+            return max(last_line_end(text, at), at)
+        match = self._whole.match(text, at)
+        return at if match is None else match.end()
+
+    def records(self, text: bytes) -> Iterator[tuple[bytes, int]]:
+        """Yield each record of a text of whole ones, without blank lines, and the number of its fields."""
+        for record in self._record.findall(text):
+            if record.strip(b"\r\n"):
+                yield record, len(self._field.findall(record))
+
+    def record(self, text: bytes, at: int) -> tuple[int, int] | None:
+        """Return begin and end of the next record, whole or not; None if it may end in the text that follows.
+
+        A quote that nothing closes in `LONGEST_FIELD` bytes ends its record at the line.
+        """
+        match = self._loose.match(text, at)
+        assert match is not None
+        begin, field = match.span(1)
+        if match[2] is not None:
+            return begin, match.end()
+        if len(text) - field <= LONGEST_FIELD + 2 or text[field] != ord('"'):
+            return None
+        line = _LINE_END.search(text, field + LONGEST_FIELD)
+        return None if line is None else (begin, line.end())
+
+
+def last_line_end(text: bytes, at: int) -> int:
+    """Return the place after the last line end from here on; 0 without one."""
+    return max(text.rfind(b"\n", at), text.rfind(b"\r", at)) + 1
+
+
+def _decoded(text: bytes) -> str:
+    return str(text, "utf-8", "surrogateescape")
 
 
 def _delimiter_of(header: str) -> str:

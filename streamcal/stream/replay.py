@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
-from streamcal.live.issued import ConflictError, Id, Issued, Keys, check_id, ids_of
+from streamcal.live.issued import RETRIED, ConflictError, Id, Issued, Keys, Rows, check_id, ids_of
 from streamcal.live.joining import JUMP_HORIZONS
-from streamcal.live.label_join import RETRIED, LabelJoin, Rows
+from streamcal.live.label_join import LabelJoin
 from streamcal.parameters.types import Columns as Levels
 from streamcal.parameters.types import FloatArray
 from streamcal.states import listed, number, record, row, unread, whole

@@ -23,10 +23,9 @@ from streamcal.parameters.types import FloatArray
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.checkpoints import AGAIN, LONGEST_NAME, Checkpoint, Position, Reading, Written
 from streamcal.stream.columns import Columns, FieldReader
-from streamcal.stream.formats import STANDARD_STREAM, FileKind, same_file
-from streamcal.stream.inputs import can_be_read_twice, check_alike, readers_of
+from streamcal.stream.files import STANDARD_STREAM, FileKind, can_be_read_twice, same_file
 from streamcal.stream.prequential import ADDED, Prediction, Prequential
-from streamcal.stream.reading import LONGEST_FIELD, RecordReader
+from streamcal.stream.reading import LONGEST_FIELD, RecordReader, check_alike, readers_of
 from streamcal.stream.records import Reasons, RecordError
 from streamcal.stream.tables import rows_beside, rows_in
 from streamcal.stream.times import TimeOrder

@@ -18,10 +18,10 @@ from streamcal.parameters.inputs import check_batch, check_times
 from streamcal.stream.as_issued import Horizon, Judged, Lead
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.columns import Columns, FieldReader, Observations, Refused, rows_of
+from streamcal.stream.files import input_files, title_of
 from streamcal.stream.frames import as_table, require_columns, say_in_python, table_batches
 from streamcal.stream.impressions import ImpressionReader, Impressions
-from streamcal.stream.inputs import check_alike, input_files, readers_of, title_of
-from streamcal.stream.reading import RecordReader
+from streamcal.stream.reading import RecordReader, check_alike, readers_of
 from streamcal.stream.records import RecordError
 
 #: Rows of a piece: some tenths of a second of the slowest method that takes microseconds.

@@ -23,10 +23,9 @@ from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
 from streamcal.stream.atomic import lock
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
-from streamcal.stream.compression import opened_to_write
-from streamcal.stream.formats import DELIMITERS, STANDARD_STREAM, FileKind
+from streamcal.stream.files import DELIMITERS, STANDARD_STREAM, FileKind, opened_to_write
 from streamcal.stream.reading import RecordReader
-from streamcal.stream.records import RecordError
+from streamcal.stream.records import UTF_8, RecordError
 from streamcal.stream.tables import TableWriter
 
 #: The numbers of the errors of a full disk, and of a quota that is used up.
@@ -38,11 +37,10 @@ SURROGATES = "streamcal.surrogates"
 class RecordWriter:
     r"""Writes batches and dict rows to a file as they come; rows written before an error stay in the file.
 
-    Text is not changed. A batch of CSV or JSON Lines written in its own format keeps the bytes of its records, except
-    for line ends, which become line feeds. From CSV to another format a field is the same text, with quotes where they
-    are needed. A lone surrogate, which JSON can represent and UTF-8 cannot, is written as its JSON escape. Numbers are
-    written with all their digits. In CSV a missing key or None is an empty field, and lists and dicts are written as
-    JSON, in which NaN and infinities are null. From a table to a text, bytes are text.
+    Text is not changed. Fields of CSV have quotes where they are needed, and a batch of JSON Lines written in its own
+    format keeps its lines. A lone surrogate, which JSON can represent and UTF-8 cannot, is written as its JSON escape.
+    Numbers are written with all their digits. In CSV a missing key or None is an empty field, and lists and dicts are
+    written as JSON, in which NaN and infinities are null. From a table to a text, bytes are text.
 
     Parameters
     ----------
@@ -70,8 +68,8 @@ class RecordWriter:
 
     Notes
     -----
-    Cost: rows that keep their format are copied as bytes; rows that change it are written value by value, which takes
-    several times as long.
+    Cost: rows that keep their format are written by column; rows that change it value by value, which takes several
+    times as long.
 
     Examples
     --------
@@ -119,15 +117,16 @@ class RecordWriter:
     def write_batch(self, batch: Batch, added: Sequence[str] = (), values: FloatArray | None = None) -> None:
         """Write the rows of a batch, with values of shape (n, m) in m added columns at the end."""
         with self._file_errors():
-            if isinstance(batch, CsvBatch) and self.kind.format == "csv" and batch.delimiter == self._delimiter:
-                quote = '"' if self._decimal == self._delimiter and added else ""
-                before = [f"{quote if j else ''}{self._delimiter}{quote}".encode() for j in range(len(added))]
-                self._opened().write(batch.joined(before, values, f"{quote}\n".encode(), decimal=self._decimal))
+            alike = self.names == (*batch.names, *added)
+            if isinstance(batch, CsvBatch) and self.kind.format == "csv" and alike:
+                new = [arrow.as_text(_column(values, j)) for j in range(len(added))]
+                if self._decimal != ".":
+                    new = [arrow.with_points(column, ".", self._decimal) for column in new]
+                self._opened().write(arrow.csv_text([*batch.table.columns, *new], self._delimiter.encode()))
             elif isinstance(batch, JsonBatch) and self.kind.format == "jsonl":
-                before = [f", {json.dumps(name)}: ".encode() for name in added]
-                self._opened().write(batch.joined(before, values, b"}\n", dropped=1))
-            elif isinstance(batch, TableBatch) and self._tables is not None:
-                table = batch.table
+                self._opened().write(arrow.with_values(batch.texts, added, np.empty(0) if values is None else values))
+            elif isinstance(batch, TableBatch) and self._tables is not None and alike:
+                table = self._with_texts(batch).table if isinstance(batch, CsvBatch) else batch.table
                 for j, name in enumerate(added):
                     table = table.append_column(name, arrow.floats(_column(values, j)))
                 self._tables.write(table)
@@ -302,12 +301,13 @@ class RecordWriter:
         """Return a batch whose bytes are texts; `RecordError` if they are no UTF-8."""
         columns = batch.table.columns
         for i, name in enumerate(batch.names):
-            kind = arrow.text_type(columns[i].type)
+            kind = pyarrow.string() if isinstance(batch, CsvBatch) else arrow.text_type(columns[i].type)
             if kind != columns[i].type:
                 try:
                     columns[i] = arrow.cast(columns[i], kind)
                 except arrow.ERRORS:
                     reason, allowed = "bytes that are no text in UTF-8", "text, or an output of Parquet or Arrow"
+                    allowed = UTF_8 if isinstance(batch, CsvBatch) else allowed
                     raise RecordError(reason, allowed, file=self.path, column=name) from None
         return replace(batch, table=pyarrow.RecordBatch.from_arrays(columns, names=list(batch.names)))
 

@@ -181,9 +181,9 @@ class Auto(SequentialCalibrator):
 
     def _predict_many(self, scores: npt.ArrayLike, t: Time | None) -> FloatArray:
         x = self.scale.coordinates(check_scores(scores))
-        found = np.empty(len(x))
-        self._steps.predict_many(x, self._time(t), found)
-        return found
+        probabilities = np.empty(len(x))
+        self._steps.predict_many(x, self._time(t), probabilities)
+        return probabilities
 
     def learn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, keys: Keys | None = None
@@ -229,24 +229,24 @@ class Auto(SequentialCalibrator):
     def _issue(self, x: float, t: float) -> list[float]:
         return self._steps.issue(x, t).tolist()
 
-    def _learn_issued(self, x: float, y: float, w: float, t: float, said: Sequence[float] | None) -> None:
-        if said is None:
+    def _learn_issued(self, x: float, y: float, w: float, t: float, record: Sequence[float] | None) -> None:
+        if record is None:
             self._learn(x, y, w, t)
         elif w > 0.0:
-            self._steps.learn_issued(x, y, w, t, self._record(said))
+            self._steps.learn_issued(x, y, w, t, self._record(record))
 
-    def _require_issued(self, said: Sequence[float] | None) -> None:
-        if said is not None:
-            self._record(said)
+    def _require_issued(self, record: Sequence[float] | None) -> None:
+        if record is not None:
+            self._record(record)
 
-    def _record(self, said: Sequence[float]) -> FloatArray:
+    def _record(self, record: Sequence[float]) -> FloatArray:
         """Return the issued numbers as an array; raise `InputError` if no `_issue` can have returned them."""
         try:
-            found = np.array(said, dtype=np.float64)
-            self._steps.require(found)
+            numbers = np.array(record, dtype=np.float64)
+            self._steps.require(numbers)
         except (ValueError, TypeError) as error:
             raise InputError(f"these are not the numbers that were issued with the prediction: {error}") from None
-        return found
+        return numbers
 
     # A join keeps the record as bytes, which are read beside the score and the probability issued, or hold both.
 

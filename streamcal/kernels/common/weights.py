@@ -3,7 +3,7 @@
 """Weights under decay, and relative to their running mean, for methods that take one step per observation.
 
 A sequential method has a learning rate, and so a unit of weight: an observation of weight 1 moves it as far as its rate
-says. `WeightScale` makes the mean weight that unit. A factor common to all weights then changes nothing.
+says. `WeightScale` makes the mean weight that unit. Multiplying all weights by one number then changes nothing.
 """
 
 import cython

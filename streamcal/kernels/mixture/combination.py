@@ -71,7 +71,7 @@ class Combination:
     def __init__(self, prior, stack, correction: Correction, corrected: cython.double, guard: Guard, rungs):
         self.stacks = stack.number
         self.size, self.end = len(prior) - self.stacks, len(prior) + rungs
-        self.weights = LateWeights(np.array(prior, dtype=np.float64))
+        self.weights = LateWeights(np.array(prior, dtype=np.float64), self.size)
         self.stack, self.correction, self.guard = Regressions(stack), correction, guard
         self._prior = self.corrected = corrected
         self._features = np.zeros(self.size + 2)

@@ -16,7 +16,7 @@ the mean, whatever the label is: its linear terms, 2·e[i]·(y − r[i]) and 2·
 import cython
 import numpy as np
 from cython.cimports.streamcal.kernels.common.hashing import mixed
-from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
+from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, fast_log_odds, log_odds
 
 nan = cython.declare(cython.double, float("nan"))
 
@@ -142,10 +142,10 @@ class Calibeaten:
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
         """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
-        p: cython.double = self.newton.predict_fast(score)
-        if not self.newton.learn_fast(score, y, w):
+        x: cython.double = fast_log_odds(score, y, w, self.newton.limit)
+        if x != x:
             return False
-        self.bins._learn(bin_of(p, self.bins._size), 1.0 if y is True else 0.0, self.newton.relative)
+        self.step(x, 1.0 if y is True else 0.0, w)
         return True
 
     def predict(self, x: cython.double) -> cython.double:
@@ -154,9 +154,17 @@ class Calibeaten:
 
     def step(self, x: cython.double, y: cython.double, w: cython.double):
         """Learn the label y at the log-odds x, of weight w."""
-        row: cython.Py_ssize_t = bin_of(self.newton.predict(x), self.bins._size)
-        self.newton.step(x, y, w)
-        self.bins._learn(row, y, self.newton.relative)
+        z: cython.double[3] = [0.0, 0.0, 0.0]
+        p: cython.double = self.newton._forecast(x, z)
+        self._learn(z, p, y, w)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _learn(self, z: cython.p_double, p: cython.double, y: cython.double, w: cython.double) -> cython.void:
+        """Learn the label y, of weight w, at z, where `newton` predicted p."""
+        self.newton._learn(z, p, y, w)
+        self.bins._learn(bin_of(p, self.bins._size), y, self.newton.relative)
 
     def stream(
         self,
@@ -169,29 +177,24 @@ class Calibeaten:
 
         Without predictions if that array is empty; a row of weight 0 is not learned.
         """
-        newton: OnlineNewton = self.newton
-        bins: BinForecaster = self.bins
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = scores.shape[0]
         x: cython.double
-        row: cython.Py_ssize_t
         p: cython.double
         z: cython.double[3] = [0.0, 0.0, 0.0]
         predicts: cython.bint = predictions.shape[0] > 0
         if not n == y.shape[0] == w.shape[0] or (predicts and predictions.shape[0] != n):
             raise ValueError("lengths differ")
         with cython.nogil:
-            x = log_odds(scores[0], newton.limit) if n > 0 else 0.0
+            x = log_odds(scores[0], self.newton.limit) if n > 0 else 0.0
             for i in range(n):
-                p = newton._forecast(x, z)
+                p = self.newton._forecast(x, z)
                 if i + 1 < n:
-                    x = log_odds(scores[i + 1], newton.limit)
-                row = bin_of(p, bins._size)
+                    x = log_odds(scores[i + 1], self.newton.limit)
                 if predicts:
-                    predictions[i] = bins._forecast(row)
+                    predictions[i] = self.bins._forecast(bin_of(p, self.bins._size))
                 if w[i] > 0.0:
-                    newton._learn(z, p, y[i], w[i])
-                    bins._learn(row, y[i], newton.relative)
+                    self._learn(z, p, y[i], w[i])
 
     def state(self):
         """Return the states of both parts, for `load`."""

@@ -10,6 +10,7 @@ cpdef double likelihood(double z, double y) noexcept nogil
 cdef class LateWeights:
     cdef readonly Py_ssize_t size  # experts, K
     cdef readonly bint late  # whether a label ever came late
+    cdef Py_ssize_t _group
     cdef double[:, ::1] _block
     cdef double[::1] _wealth  # log of the wealth of each row, relative to the largest
 

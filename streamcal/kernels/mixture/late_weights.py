@@ -21,6 +21,8 @@ ROWS = cython.declare(cython.Py_ssize_t, 3)
 SMALL = cython.declare(cython.double, 0.015625)
 """2⁻⁶: below it six terms of the series of exp are exact to rounding."""
 
+LEAST = cython.declare(cython.double, 1e-300)
+
 # The rows of the block, after the three rows of weights.
 PRIOR = cython.declare(cython.Py_ssize_t, 3)
 WEIGHTS = cython.declare(cython.Py_ssize_t, 4)  # in the forecast
@@ -51,15 +53,27 @@ def _exp(u: cython.double) -> cython.double:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _return_share(block: cython.double[:, ::1], row: cython.Py_ssize_t, share: cython.double) -> cython.void:
-    """Normalise a row, and return a share of it to the prior."""
+def _return_share(
+    block: cython.double[:, ::1], row: cython.Py_ssize_t, group: cython.Py_ssize_t, share: cython.double
+) -> cython.void:
+    """Normalise a row, and return a share of it to the prior: of all weight, and of that of the group within it."""
     k: cython.Py_ssize_t
-    total: cython.double = 0.0
-    for k in range(block.shape[1]):
-        total += block[row, k]
-    total = (1.0 - share) / total
-    for k in range(block.shape[1]):
-        block[row, k] = total * block[row, k] + share * block[PRIOR, k]
+    own: cython.double = 0.0
+    prior: cython.double = 0.0
+    rest: cython.double = 0.0
+    for k in range(group):
+        own += block[row, k]
+        prior += block[PRIOR, k]
+    for k in range(group, block.shape[1]):
+        rest += block[row, k]
+    rest = (1.0 - share) / (own + rest)
+    after: cython.double = rest * own + share * prior  # the weight of the group
+    own = (1.0 - share) * after / max(own, LEAST)
+    prior = share * after / prior
+    for k in range(group):
+        block[row, k] = own * block[row, k] + prior * block[PRIOR, k]
+    for k in range(group, block.shape[1]):
+        block[row, k] = rest * block[row, k] + share * block[PRIOR, k]
 
 
 @cython.cfunc
@@ -74,6 +88,7 @@ def _judge(
     late: cython.double,
     share: cython.double,
     rows: cython.Py_ssize_t,
+    group: cython.Py_ssize_t,
 ) -> cython.void:
     """Multiply rows of weights by the probabilities of a label to the power of their rates."""
     k: cython.Py_ssize_t
@@ -91,7 +106,7 @@ def _judge(
         for row in range(rows):
             for k in range(block.shape[1]):
                 block[row, k] *= block[GAINS, k] * best
-            _return_share(block, row, share)
+            _return_share(block, row, group, share)
         return
     second = w / sqrt(1.0 + late)
     for k in range(block.shape[1]):
@@ -101,7 +116,7 @@ def _judge(
             block[1, k] *= _exp(second * u)
             block[2, k] *= _exp(w / (1.0 + late) * u)
     for row in range(rows):
-        _return_share(block, row, share)
+        _return_share(block, row, group, share)
 
 
 class LateWeights:
@@ -111,16 +126,21 @@ class LateWeights:
     ----------
     prior : array of shape (K,)
         Sums to 1.
+    group : int, optional
+        The first experts that form a group, K by default. Within it weight returns to the prior by shares of its own
+        weight: what the others win does not change which of its experts is best.
 
     Notes
     -----
     With labels in time and the shares a_t = u_t/(U_t + c), u_t being the information of a label and U_t that of all
     until then, the loss is at most that of any sequence of experts with k changes, at labels t_1 … t_k, plus
-    (k + 1)·(ln(1/prior) + ln(1 + U/c)) + Σ ln((U_tj + c)/u_tj): products of 1 − a_t telescope to c/(U + c).
+    (k + 1)·(ln(1/prior) + ln(1 + U/c)) + Σ ln((U_tj + c)/u_tj): products of 1 − a_t telescope to c/(U + c). With a
+    group of less than K, the terms with c count twice: weight returns at two levels.
     """
 
-    def __init__(self, prior):
+    def __init__(self, prior, group=None):
         self.size, self.late = len(prior), False
+        self._group = self.size if group is None else group
         self._block = np.zeros((ROWS + 3, self.size))
         np.asarray(self._block)[: WEIGHTS + 1] = prior
         self._wealth = np.zeros(ROWS)
@@ -175,7 +195,7 @@ class LateWeights:
         """Update all weights by a label of weight w: forecasts are from z[at] on, and those by row from z[rows] on."""
         k: cython.Py_ssize_t
         best: cython.double
-        _judge(self._block, z, at, y, w, late, share, ROWS if self.late else 1)
+        _judge(self._block, z, at, y, w, late, share, ROWS if self.late else 1, self._group)
         if self.late:
             w *= 1.0 / (sqrt(1.0 + late) * sqrt(sqrt(1.0 + late)))
             for k in range(ROWS):

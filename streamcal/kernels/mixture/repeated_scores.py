@@ -50,7 +50,7 @@ class RepeatedScores:
         return slot if self.table[slot, SCORE] == x and self.table[slot, TIMES] >= 2.0 else -1
 
     def forecast(self, slot, p):
-        """Return the log-odds of the mean of the labels in a slot, where the Venn-Abers curve has p."""
+        """Return the log-odds of the mean of the labels in a slot, held at p."""
         return held_at(p, self.table[slot, POSITIVE], self.table[slot, NEGATIVE])
 
     def learn(self, x, y, w, u):

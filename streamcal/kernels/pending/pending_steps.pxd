@@ -11,7 +11,7 @@ cdef class PendingSteps:
     cdef public PendingTable table
     cdef public object version
     cdef public bint timed
-    cdef public bint returns  # whether labels that were learned are told
+    cdef public bint returns  # whether labels that were learned are passed on
     cdef public double clock
     cdef public double hold
     cdef public double keep
@@ -44,4 +44,6 @@ cdef class PendingSteps:
     cdef bint _has_weight(self, Block block, Py_ssize_t row, bint y) except -1
     cdef bint _judge(self, double past) except -1
     cdef _note_report(self, double t)
+    cdef bint _arrive(self, double t) except -1
+    cdef _write_parts(self, Py_ssize_t place, double x, double t)
     cdef _set(self, Py_ssize_t place, bint positive, double when, double t)

@@ -13,12 +13,14 @@ from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names, PendingTable
 
+AHEAD = cython.declare(cython.Py_ssize_t, 64)
+"""As in `pending_table`."""
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 LIMIT = cython.declare(cython.double, 16.0)
 """Scores beyond these log-odds are clamped, which the join counts."""
 JUDGED = cython.declare(cython.Py_ssize_t, 4096)
-"""Labels that are told at once."""
+"""Labels that are passed on at once."""
 CLICKS = cython.declare(cython.longlong, 4000)
 """As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
 HEAVIEST = cython.declare(cython.double, 1e90)
@@ -47,7 +49,7 @@ class PendingSteps:
         self.judged, self.judges = np.empty((5, JUDGED)), 0
         self.labels = None
 
-    def told(self):
+    def judged_labels(self):
         """Return the labels that have been judged since the last call, as five rows."""
         found = np.array(np.asarray(self.judged)[:, : self.judges])
         self.judges = 0
@@ -143,7 +145,7 @@ class PendingSteps:
         return block.outcome_w[row] == block.outcome_w[row]
 
     def _judge(self, past):
-        """Tell the labels of rows whose horizon has passed; False where there are too many at once."""
+        """Note the labels of rows whose horizon has passed; False where there are too many at once."""
         y: cython.bint
         table: PendingTable = self.table
         while self.unjudged < self.unlearned:
@@ -151,7 +153,7 @@ class PendingSteps:
             row: cython.Py_ssize_t = self.unjudged & LOW
             if block.at[row] > past:
                 break
-            if self.judges == JUDGED or len(block.levels) > 1:  # levels are told too
+            if self.judges == JUDGED or len(block.levels) > 1:  # levels are passed on too
                 return False
             flags: cython.int = block.flags[row]
             t: cython.double = block.at[row] if block.t is None else block.t[row]
@@ -192,33 +194,27 @@ class PendingSteps:
         `when`, up to the horizon, is set at once; `when` may be empty. `keys` has the levels of each row, or is None.
         """
         i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
         place: cython.Py_ssize_t
         x: cython.double
-        ahead: cython.double
-        score: cython.double
-        outcomes: cython.bint = when.shape[0] > 0
         table: PendingTable = self.table
         content: cython.uchar[22] = [0] * 22
         issued: cython.double = 0.0
-        said = None if self._auto is None else bytes(self._auto.packed)
+        said: bytes = None if self._auto is None else bytes(self._auto.packed)
         for i in range(begin, scores.shape[0]):
-            score = scores[i]
+            k = (i - begin) % AHEAD
+            if k == 0:
+                table.look_ahead(ids, i)
+            score: cython.double = scores[i]
             id = ids[i]
-            ahead = t[i] - self.clock
+            ahead: cython.double = t[i] - self.clock
             if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
-            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or table.place_of(id) >= 0 or (aside and id in aside):
+            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or (aside and id in aside):
                 return i
-            if ahead >= 0.0 and not self._settle(t[i]):
+            if table.find_ahead(k, id) >= 0 or not self._arrive(t[i]):
                 return i
-            if table.end - table.first >= self.most:
-                return i
-            if ahead >= 0.0:
-                self.clock = float(t[i])
-                self.forward = True
-            else:
-                self.backwards += 1
             if self._ladder is not None:
                 issued = self._ladder.write(x, content)
                 if cython.compiled:
@@ -234,19 +230,37 @@ class PendingSteps:
             else:
                 p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))
             levels = None if keys is None else keys[i]
-            place = table.add(id, p[i], score, t[i], self.version, levels, w[i], self.clock, self.number, said)
+            place = table.add_ahead(k, id, p[i], score, t[i], self.version, levels, w[i], self.clock, self.number, said)
             if self._auto is not None:
-                block: Block = table.block(place)
-                if block.said is None:
-                    content = bytearray(self._auto.packed)
-                    self._auto.issue_packed(x, t[i] if self.timed else nan, content)
-                    table.set_said(place, bytes(content))
-                else:
-                    self._auto.issue_packed(x, t[i] if self.timed else nan, block.said[place & LOW])
+                self._write_parts(place, x, t[i])
             self.number += 1
-            if outcomes and when[i] <= t[i] + self.horizon:
+            if when.shape[0] > 0 and when[i] <= t[i] + self.horizon:
                 self._set(place, bool(y[i] != 0), float(when[i]), float(t[i]))
         return scores.shape[0]
+
+    def _arrive(self, t):
+        """Move the clock to a row; False where the row is not taken."""
+        table: PendingTable = self.table
+        if t >= self.clock and not self._settle(t):
+            return False
+        if table.end - table.first >= self.most:
+            return False
+        if t >= self.clock:
+            self.clock = t
+            self.forward = True
+        else:
+            self.backwards += 1
+        return True
+
+    def _write_parts(self, place, x, t):
+        """Write what the parts of a mixture say of a row."""
+        block: Block = self.table.block(place)
+        if block.said is None:
+            content = bytearray(self._auto.packed)
+            self._auto.issue_packed(x, t if self.timed else nan, content)
+            self.table.set_said(place, bytes(content))
+        else:
+            self._auto.issue_packed(x, t if self.timed else nan, block.said[place & LOW])
 
     def _set(self, place: cython.Py_ssize_t, positive: cython.bint, when: cython.double, t: cython.double):
         """Set the first outcome of a row."""
@@ -270,12 +284,16 @@ class PendingSteps:
         The times of issue are written to `issued`.
         """
         i: cython.Py_ssize_t
+        k: cython.Py_ssize_t
         place: cython.Py_ssize_t
         table: PendingTable = self.table
         for i in range(begin, t.shape[0]):
+            k = (i - begin) % AHEAD
+            if k == 0:
+                table.look_ahead(ids, i)
             if not abs(t[i] - self.clock) <= self.max_jump:
                 return i
-            place = table.place_of(ids[i])
+            place = table.find_ahead(k, ids[i])
             if place < 0 or (y[i] and place < self.unlearned):
                 return i
             block: Block = table.block(place)

@@ -58,19 +58,28 @@ cdef class PendingTable:
     cdef dict _columns
     cdef int _kind  # of the id looked at last
     cdef long long _key
+    cdef long long[::1] _keys  # of the ids looked at ahead
+    cdef int[::1] _kinds
+    cdef long long[::1] _places  # of the rows of their chains that are read next
+    cdef long long _seen  # of the index, so that it is read
 
     cdef Block block(self, long long place)
     cdef unsigned long long _bucket(self, long long key) noexcept
     cdef long long _place(self, unsigned int code, long long below) noexcept
     cdef _look_at(self, object id)
     cdef bint _same(self, Block block, Py_ssize_t row, object id) except -1
+    cdef look_ahead(self, list ids, Py_ssize_t begin)
+    cdef Py_ssize_t find_ahead(self, Py_ssize_t k, object id) except -2
+    cdef Py_ssize_t add_ahead(self, Py_ssize_t k, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes said) except -1
     cpdef Py_ssize_t place_of(self, object id) except -2
+    cdef Py_ssize_t _find(self, object id) except -2
     cdef _enter(self, long long place, Block block, Py_ssize_t row)
     cdef _grow(self)
     cdef Block _next_block(self)
-    cpdef Py_ssize_t add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, object said) except -1
+    cpdef Py_ssize_t add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes said) except -1
+    cdef Py_ssize_t _add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes said) except -1
     cdef _add_text(self, Block block, Py_ssize_t row, object id)
-    cdef _add_said(self, Block block, Py_ssize_t row, object said)
+    cdef _add_said(self, Block block, Py_ssize_t row, bytes said)
     cdef _add_levels(self, Block block, Py_ssize_t row, object version, object keys)
     cdef Py_ssize_t _column_of(self, object field) except -2
     cdef _set_level(self, Block block, Py_ssize_t row, Py_ssize_t column, object value)

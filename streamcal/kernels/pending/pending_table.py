@@ -17,6 +17,9 @@ hashing (W. Litwin, Linear hashing, VLDB 1980), so that no call waits for a tabl
 import cython
 import numpy as np
 
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
 SHIFT = cython.declare(cython.longlong, 13)
 ROWS = cython.declare(cython.longlong, 8192)
 LOW = cython.declare(cython.longlong, 8191)
@@ -35,6 +38,10 @@ WHOLE, DIGITS, TEXT, SIXTEEN = (
     cython.declare(cython.int, 12),
 )
 """Kinds of ids: a whole number, a text that is one of up to 64 bits, another text, a UUID."""
+AHEAD = cython.declare(cython.Py_ssize_t, 64)
+"""Ids that are looked at together."""
+CHAIN = cython.declare(cython.int, 3)
+"""Rows of a chain that are read ahead: most chains have no more."""
 MOST_FIELDS = cython.declare(cython.Py_ssize_t, 64)
 """Levels of further fields are stored as one."""
 VERSION, OTHERS, FIRST_FIELD = (
@@ -91,7 +98,7 @@ class Names:
         return self.take_many(value, 1)
 
     def take_many(self, value, rows):
-        """Return the number of a value, which so many more rows have."""
+        """Return the number of a value, which this many more rows have."""
         if value is None or rows == 0:
             return 0
         number = self._numbers.get(value)
@@ -133,6 +140,9 @@ class PendingTable:
         self._heads, self._low, self._split = [Heads()], 63, 0
         self.names, self.fields, self._columns = [Names(), Names()], [], {}
         self._kind, self._key = 0, 0
+        self._keys = np.zeros(AHEAD, dtype=np.int64) if cython.compiled else [0] * AHEAD
+        self._kinds = np.zeros(AHEAD, dtype=np.int32) if cython.compiled else [0] * AHEAD
+        self._places = np.zeros(AHEAD, dtype=np.int64) if cython.compiled else None
 
     def __len__(self):
         return self.end - self.first
@@ -184,12 +194,53 @@ class PendingTable:
             return False
         return self._kind == WHOLE or self._kind == DIGITS or self._id(block, row) == id
 
+    def look_ahead(self, ids, begin):
+        """Look at the next `AHEAD` ids of a list, for `find_ahead` and `add_ahead`.
+
+        What is read of the index for one id is read for all of them at once, so that the processor does not wait for
+        the memory of each in turn.
+        """
+        k: cython.Py_ssize_t
+        row: cython.Py_ssize_t
+        bucket: cython.ulonglong
+        size: cython.Py_ssize_t = min(len(ids) - begin, AHEAD)
+        for k in range(size):
+            self._look_at(ids[begin + k])
+            self._keys[k], self._kinds[k] = self._key, self._kind
+        if not cython.compiled:
+            return
+        for k in range(size):
+            bucket = self._bucket(self._keys[k])
+            heads: Heads = self._heads[bucket // HEADS]
+            self._places[k] = self._place(heads.codes[bucket % HEADS], self.end)
+        for _ in range(CHAIN):
+            for k in range(size):
+                if self._places[k] >= 0:
+                    block: Block = self.block(self._places[k])
+                    row = self._places[k] & LOW
+                    self._seen ^= block.key[row]
+                    self._places[k] = self._place(block.link[row], self._places[k])
+
+    def find_ahead(self, k, id):
+        """Return the place of an id that is `k` after the first one looked at, −1 where there is none."""
+        self._key, self._kind = self._keys[k], self._kinds[k]
+        return self._find(id)
+
+    def add_ahead(self, k, id, p, score, t, version, keys, w, at, number, said):
+        """Do `add` with an id that is `k` after the first one looked at."""
+        self._key, self._kind = self._keys[k], self._kinds[k]
+        return self._add(id, p, score, t, version, keys, w, at, number, said)
+
     def place_of(self, id):
         """Return the place of an id, −1 where there is none."""
+        self._look_at(id)
+        return self._find(id)
+
+    def _find(self, id):
+        """Return the place of the id looked at last, −1 where there is none."""
         bucket: cython.ulonglong
         place: cython.longlong
         row: cython.Py_ssize_t
-        self._look_at(id)
         bucket = self._bucket(self._key)
         heads: Heads = self._heads[bucket // HEADS]
         place = self._place(heads.codes[bucket % HEADS], self.end)
@@ -259,10 +310,14 @@ class PendingTable:
 
         `said` are the bytes of what the method remembers of it, or None.
         """
+        self._look_at(id)
+        return self._add(id, p, score, t, version, keys, w, at, number, said)
+
+    def _add(self, id, p, score, t, version, keys, w, at, number, said):
+        """Add a prediction with the id looked at last."""
         place: cython.longlong = self.end
         row: cython.Py_ssize_t = place & LOW
         block: Block = self._next_block()
-        self._look_at(id)
         block.at[row], block.score[row], block.p[row], block.key[row] = at, score, p, self._key
         block.flags[row] = self._kind
         if row == 0 or place == self.first:
@@ -307,7 +362,6 @@ class PendingTable:
 
     def _add_said(self, block, row, said):
         """Store what is remembered: in one array, as long as all rows of the block have as much."""
-        k: cython.Py_ssize_t
         size: cython.Py_ssize_t = 0 if said is None else len(said)
         if block.size < 0 or (row == 0 and block.loose is None):
             block.size = size
@@ -320,10 +374,10 @@ class PendingTable:
         if block.loose is not None:
             block.size = -2
             block.loose.append(said)
+        elif size and cython.compiled:
+            memcpy(cython.address(block.said[row, 0]), cython.cast(cython.p_char, said), size)
         elif size:
-            content: cython.const[cython.uchar][::1] = said
-            for k in range(size):
-                block.said[row, k] = content[k]
+            block.said[row] = np.frombuffer(said, dtype=np.uint8)
 
     def _add_levels(self, block, row, version, keys):
         """Store version and levels as small numbers."""
@@ -575,7 +629,10 @@ class PendingTable:
         return found
 
     def extend(self, columns):
-        """Add rows that `columns` returned, with small numbers of this table; None stands for columns of defaults."""
+        """Add rows that `columns` returned, with small numbers of this table; None stands for columns of defaults.
+
+        Their ids are found once `enter_all` has been called.
+        """
         begin, size = 0, len(columns["at"])
         texts = 0
         while begin < size:
@@ -583,14 +640,18 @@ class PendingTable:
             count = min(size - begin, ROWS - row)
             rows = slice(begin, begin + count)
             texts = self._extend_block(self._next_block(), row, rows, columns, texts)
-            place: cython.longlong
-            for place in range(self.end, self.end + count):
-                block: Block = self.block(place)
-                self.end = place + 1
-                self._enter(place, block, place & LOW)
-                if self.end - self.first > LOAD * cython.cast(cython.longlong, self._low + 1 + self._split):
-                    self._grow()
+            self.end += count
             begin += count
+
+    def enter_all(self):
+        """Make the index of all rows: buckets are added while they are empty, so that none is divided."""
+        place: cython.longlong
+        for heads in self._heads:
+            _clear(heads)
+        while self.end - self.first > LOAD * cython.cast(cython.longlong, self._low + 1 + self._split):
+            self._grow()
+        for place in range(self.first, self.end):
+            self._enter(place, self.block(place), place & LOW)
 
     def _extend_block(self, block, row, rows, columns, texts):
         """Write rows of columns to a block, from a row on; return how much of the texts was used."""
@@ -653,7 +714,6 @@ class PendingTable:
 
     def keep(self, begin, kept):
         """Keep those of the rows from a place on for which `kept` is True."""
-        place: cython.longlong
         pieces, at = [], begin
         while at < self.end:
             upto = min(self.end, ((at >> SHIFT) + 1) << SHIFT)
@@ -668,12 +728,9 @@ class PendingTable:
         self.end = begin
         if begin & LOW:
             self._truncate(self._blocks[len(self._blocks) - 1], begin & LOW)
-        for heads in self._heads:
-            _clear(heads)
-        for place in range(self.first, begin):
-            self._enter(place, self.block(place), place & LOW)
         while pieces:
             self.extend(pieces.pop(0))
+        self.enter_all()
 
     def _truncate(self, block, rows):
         """Drop what a block has of rows that are gone: those after the first `rows`."""
