@@ -81,6 +81,7 @@ HERE = {
     "chebyshev",
     "class_scores",
     "combination",
+    "codes",
     "compensated",
     "correction",
     "covers",
@@ -556,6 +557,20 @@ def test_folds(observations):
     for x in (0.3, -0.0, 0.0, 1e300):
         codes = [(module.hash_of(x), module.hash_with(module.hash_of(x), 7.5)) for module in forms]
         assert codes[0] == codes[1]
+
+
+@given(st.floats(-100.0, 100.0))
+def test_codes(value):
+    codes = [(module.coded(value, 32.0), module.coarse(value)) for module in twins("codes")]
+    assert codes[0] == codes[1]
+    two, one = codes[0]
+    for module in twins("codes"):
+        assert [module.with_sign(two & 65535, 65536), module.with_sign(one & 255, 256)] == [two, one]
+        wanted = max(-32.0, min(value, 32.0))  # half a step of the root, and of the fourth root
+        assert module.decoded(two, 32.0) == pytest.approx(
+            wanted, abs=1e-8 + 32.0 / 32767.0 * math.sqrt(abs(wanted) / 32.0)
+        )
+        assert module.fine(one) == pytest.approx(wanted, abs=1e-6 + 64.0 / 127.0 * (abs(wanted) / 32.0) ** 0.75)
 
 
 @given(st.lists(st.floats(allow_nan=False), max_size=20))
