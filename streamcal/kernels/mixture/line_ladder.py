@@ -39,8 +39,8 @@ nan = cython.declare(cython.double, float("nan"))
 
 #: Lines, at most: the size of the arrays in `line_ladder.pxd`.
 MOST = 7
-#: Bytes of a record before the forecasts of the lines, and at most: U takes eight, a line two.
-FIRST, LONGEST_RECORD = 8, 22
+#: Bytes of U in a record. Each line takes two more: 22 in all, at most.
+FIRST = 8
 SHARED = cython.declare(cython.double, 1e4)
 LONGEST = cython.declare(cython.double, 4.0)
 """A step changes the log-odds at its own score by at most this: one label far from all others may be an error."""
