@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from streamcal.live import events
 from streamcal.live.issued import AT_ONCE, RETRIED, Id, Rows
 from streamcal.live.joining import Takers
 from streamcal.live.journal import Journal, event_at
-
-if TYPE_CHECKING:
-    from streamcal.live.label_join import LabelJoin
 
 #: Fewer rows of one kind that follow one another are taken again one by one.
 FEW_ALIKE = 16
@@ -35,7 +32,7 @@ class Issues(NamedTuple):
 class Replaying:
     """Takes events of a journal again, in columns as far as they are plain: equal to one by one, to the last bit."""
 
-    def __init__(self, join: LabelJoin) -> None:
+    def __init__(self, join: Any) -> None:  # a `LabelJoin`, whose module imports this one
         self._join = join
         self._take: Takers = {
             **join._takers(),
