@@ -25,10 +25,9 @@ McCormick, Raftery, Madigan and Burd, Biometrics 2012), with time counted in inf
 
 import cython
 import numpy as np
-from cython.cimports.libc.math import exp, sqrt
+from cython.cimports.libc.math import exp
 from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST, log_odds_of
 from cython.cimports.streamcal.kernels.mixture.late_weights import LateWeights
-from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 
 LINE, CURVE = cython.declare(cython.Py_ssize_t, 2), cython.declare(cython.Py_ssize_t, 4)
 FULL = cython.declare(cython.Py_ssize_t, 16)
@@ -53,6 +52,14 @@ PIVOT = cython.declare(cython.double, 1e-12)
 @cython.exceptval(check=False)
 def _sigmoid(z: cython.double) -> cython.double:
     return 1.0 / (1.0 + exp(-z))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _clamped(z: cython.double) -> cython.double:
+    return -LARGEST if z < -LARGEST else LARGEST if z > LARGEST else z
 
 
 @cython.cfunc
@@ -84,14 +91,14 @@ def _show(
     place: cython.Py_ssize_t = 0
     for k in range(lines):
         if entered[k] != 0.0:
-            out[at + k] = clamped(x + theta[place] + theta[place + 1] * d, LARGEST)
+            out[at + k] = _clamped(x + theta[place] + theta[place + 1] * d)
         else:
             out[at + k] = out[at]
         place += LINE
     for k in range(lines, entered.shape[0]):
         if entered[k] != 0.0:
-            out[at + k] = clamped(
-                x + theta[place] + theta[place + 1] * d + theta[place + 2] * square + theta[place + 3] * cube, LARGEST
+            out[at + k] = _clamped(
+                x + theta[place] + theta[place + 1] * d + theta[place + 2] * square + theta[place + 3] * cube
             )
         else:
             out[at + k] = out[at + lines]
@@ -148,13 +155,40 @@ def _step_lines(
         if entered[k] == 0.0:
             continue
         at = LINE * k
-        s = _sigmoid(clamped(x + theta[at] + theta[at + 1] * d, LARGEST))
+        s = _sigmoid(_clamped(x + theta[at] + theta[at + 1] * d))
         keep = memory[k] / (memory[k] + u) if memory[k] > 0.0 else 1.0
         own[0], own[1], own[2] = a[3 * k], a[3 * k + 1], a[3 * k + 2]
         step_line(own, held, theta[at], theta[at + 1], keep, d, w * (y - s), w * s * (1.0 - s), step)
         a[3 * k], a[3 * k + 1], a[3 * k + 2] = own[0], own[1], own[2]
         theta[at] += step[0]
         theta[at + 1] += step[1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _solve(m: cython.p_double, b: cython.p_double) -> cython.void:
+    """Set b to M⁻¹b by M = LDLᵀ, the lower triangle of M being given; it is written out, since loops take twice as long."""
+    r0: cython.double = 1.0 / m[0]
+    l1: cython.double = m[4] * r0
+    l2: cython.double = m[8] * r0
+    l3: cython.double = m[12] * r0
+    r1: cython.double = 1.0 / max(m[5] - l1 * m[4], PIVOT * m[5])
+    d21: cython.double = m[9] - l2 * m[4]
+    d31: cython.double = m[13] - l3 * m[4]
+    l21: cython.double = d21 * r1
+    l31: cython.double = d31 * r1
+    r2: cython.double = 1.0 / max(m[10] - l2 * m[8] - l21 * d21, PIVOT * m[10])
+    d32: cython.double = m[14] - l3 * m[8] - l31 * d21
+    l32: cython.double = d32 * r2
+    r3: cython.double = 1.0 / max(m[15] - l3 * m[12] - l31 * d31 - l32 * d32, PIVOT * m[15])
+    b[1] -= l1 * b[0]
+    b[2] -= l2 * b[0] + l21 * b[1]
+    b[3] = (b[3] - l3 * b[0] - l31 * b[1] - l32 * b[2]) * r3
+    b[2] = b[2] * r2 - l32 * b[3]
+    b[1] = b[1] * r1 - l21 * b[2] - l31 * b[3]
+    b[0] = b[0] * r0 - l1 * b[1] - l2 * b[2] - l3 * b[3]
 
 
 @cython.cfunc
@@ -176,46 +210,31 @@ def _step_curve(
     """Move a curve by a label."""
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
-    k: cython.Py_ssize_t
     keep: cython.double = memory / (memory + u) if memory > 0.0 else 1.0
-    e: cython.double = x
+    gone: cython.double = 1.0 - keep
+    s: cython.double = x
     h: cython.double
     c: cython.double
-    factor = cython.declare(cython.double[16])
+    m = cython.declare(cython.double[16])
     b = cython.declare(cython.double[4])
-    for j in range(CURVE):
-        e += theta[at + j] * f[j]
-    e = _sigmoid(clamped(e, LARGEST))
-    h, c = w * e * (1.0 - e), w * (y - e)
-    for i in range(CURVE):
+    for j in range(4):  # a number that the compiler knows: it writes such loops out
+        s += theta[at + j] * f[j]
+    s = _sigmoid(_clamped(s))
+    h, c = w * s * (1.0 - s), w * (y - s)
+    for i in range(4):
         b[i] = c * f[i]
         if keep < 1.0:
-            e = 0.0
-            for j in range(CURVE):
-                e += prior[4 * max(i, j) + min(i, j)] * theta[at + j]
-            b[i] -= (1.0 - keep) * e
-        e = h * f[i]
+            s = 0.0
+            for j in range(4):
+                s += prior[4 * i + j] * theta[at + j]
+            b[i] -= gone * s
+        s = h * f[i]
         for j in range(i + 1):
-            a[start + 4 * i + j] = keep * a[start + 4 * i + j] + e * f[j]
-    for i in range(CURVE):
-        for j in range(i):
-            e = a[start + 4 * i + j] + prior[4 * i + j]
-            for k in range(j):
-                e -= factor[4 * i + k] * factor[4 * j + k]
-            factor[4 * i + j] = e * factor[5 * j]
-        e = c = a[start + 5 * i] + prior[5 * i]
-        for k in range(i):
-            e -= factor[4 * i + k] * factor[4 * i + k]
-        factor[5 * i] = 1.0 / sqrt(max(e, PIVOT * c))  # the diagonal is kept as its inverse
-    for i in range(CURVE):
-        for k in range(i):
-            b[i] -= factor[4 * i + k] * b[k]
-        b[i] *= factor[5 * i]
-    for i in range(CURVE - 1, -1, -1):
-        for k in range(i + 1, CURVE):
-            b[i] -= factor[4 * k + i] * b[k]
-        b[i] *= factor[5 * i]
-        theta[at + i] += b[i]
+            a[start + 4 * i + j] = keep * a[start + 4 * i + j] + s * f[j]
+            m[4 * i + j] = a[start + 4 * i + j] + prior[4 * i + j]
+    _solve(m, b)
+    for j in range(4):
+        theta[at + j] += b[j]
 
 
 class MemoryLadder:
@@ -316,11 +335,11 @@ class MemoryLadder:
         f[2] = f[2] * f[2]
         mean = max(0.0, 1.0 - PLACE_FADES * u)
         self._placed = mean * self._placed + u
-        for i in range(CURVE):
+        for i in range(4):
             for j in range(i + 1):
                 self._places[4 * i + j] = mean * self._places[4 * i + j] + u * f[i] * f[j]
         spread = 1.0 / (self._placed * (self._placed + 1.0))
-        for i in range(CURVE):
+        for i in range(4):
             for j in range(i + 1):
                 mean = self._places[4 * i] * self._places[4 * j] / (self._placed * self._placed)
                 prior[4 * i + j] = OFFSET * mean
@@ -330,6 +349,8 @@ class MemoryLadder:
                     )
             if i > 0:
                 prior[5 * i] += SLOPE / (self._placed + 1.0)
+            for j in range(i):
+                prior[4 * j + i] = prior[4 * i + j]
         _step_lines(self._theta, self._a, self._memory, self._entered, self._lines, prior, x, d, y, w, u)
         for k in range(self._lines, self.size):
             if self._entered[k] != 0.0:
