@@ -169,7 +169,7 @@ def _step_lines(
 @cython.nogil
 @cython.exceptval(check=False)
 def _solve(m: cython.p_double, b: cython.p_double) -> cython.void:
-    """Set b to M⁻¹b by M = LDLᵀ, the lower triangle of M being given; it is written out, since loops take twice as long."""
+    """Set b to M⁻¹b by M = LDLᵀ, given the lower triangle of M. Written out: loops take twice as long."""
     r0: cython.double = 1.0 / m[0]
     l1: cython.double = m[4] * r0
     l2: cython.double = m[8] * r0
