@@ -23,8 +23,18 @@ import pyarrow as pa
 from benchmarks.segments import SEEDS, Stream, nats, segmented, streams
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
-from streamcal.kernels.segments.level_members import APART, DOUBLES, LONG, MEMBERS, MIXED, NOTHING, SECOND, SHORT, WIDTH
-from streamcal.kernels.segments.level_members import C as TERM
+from streamcal.kernels.segments.level_members import (
+    APART,
+    DOUBLES,
+    LONG,
+    MEMBERS,
+    MIXED,
+    NOTHING,
+    OWN,
+    SECOND,
+    SHORT,
+    WIDTH,
+)
 from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.live import Segmented
 from streamcal.spark import chaining
@@ -33,7 +43,7 @@ SIZES, PARTS = (1_000, 5_000), (2, 4, 16)
 #: The numbers of a level that are s of an offset with a memory, followed by E.
 MEMORIES = {3: LONG, 5: SHORT, 3 + APART: LONG}
 #: Those that are H of an offset with all memory, followed by E, and C of both orders.
-OFFSETS, TERMS = np.array([1, 1 + APART]), np.array([TERM, DOUBLES - 1])
+OFFSETS, TERMS = np.array([1, 1 + APART]), np.array([DOUBLES, DOUBLES + 1])
 #: Of the prior of τ²: levels, their variance, and the largest mean squared.
 FIRST_LEVELS, FIRST_VARIANCE, LARGEST = 4.0, 0.02, 16.0
 
@@ -103,7 +113,7 @@ def field(before: list[Any], *learned: list[Any]) -> list[Any]:
     for _ in range(5 if len(numbers) else 0):
         variance = 1.0 / (numbers[:, OFFSETS] + precision)
         terms = np.minimum((numbers[:, OFFSETS + 1] * variance) ** 2, LARGEST) + variance
-        numbers[:, TERMS] = terms * used
+        numbers[:, TERMS] = (terms * used).astype(np.float32)
         total = numbers[:, TERMS].sum(axis=0)
         precision = (FIRST_LEVELS + len(numbers)) / (FIRST_LEVELS * FIRST_VARIANCE + total)
     return [np.concatenate(weights).tolist(), total.tolist(), [names[level] for level in new], numbers.tolist()]
@@ -115,7 +125,7 @@ def key(level: Any) -> Any:
 
 
 #: The numbers of a level before its first label.
-FIRST = np.array([0.0] * DOUBLES + [NOTHING] + (MIXED - 1) * [(1.0 - NOTHING) / (MIXED - 1)])
+FIRST = np.array([0.0] * OWN + [NOTHING] + (MIXED - 1) * [(1.0 - NOTHING) / (MIXED - 1)])
 
 
 def sums(before: Array, learned: Array) -> Array:
@@ -127,8 +137,8 @@ def sums(before: Array, learned: Array) -> Array:
             held = np.minimum(learned[:, at], memory)
             found[at] = memory * np.exp(whole / memory - 1.0)
             found[at + 1] = memory * (learned[:, at + 1] / np.maximum(held, 1e-300) * held / held.sum()).sum()
-    own = weighed(before[DOUBLES:WIDTH], *learned[:, DOUBLES:WIDTH])
-    found[DOUBLES:WIDTH] = own.astype(np.float32)
+    own = weighed(before[OWN:WIDTH], *learned[:, OWN:WIDTH])
+    found[OWN:WIDTH] = own.astype(np.float32)
     return found
 
 

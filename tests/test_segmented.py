@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -644,6 +645,19 @@ def test_names_of_levels_are_kept_as_they_are():
     assert table.levels(1) == [("é", 1)]
     with pytest.raises(ValueError, match="too long"):
         table.admit(1, "x" * 70_000, -1)
+
+
+def test_a_level_takes_224_bytes_and_its_name():
+    """Its numbers take 200: 21 in double precision, and 8 in single. The name of a whole number takes 6 and more."""
+    levels = np.arange(20_000)
+    cal = Segmented("identity", ["a"])
+    cal.learn_many(np.full(100, 0.3), np.zeros(100, dtype=bool), keys={"a": levels[:100]})
+    tracemalloc.start()
+    try:
+        cal.learn_many(np.full(len(levels), 0.3), np.zeros(len(levels), dtype=bool), keys={"a": levels})
+        assert tracemalloc.get_traced_memory()[0] < 239.0 * (len(levels) - 100)
+    finally:
+        tracemalloc.stop()
 
 
 def test_names_of_all_kinds_are_kept_by_the_compiled_kernels():

@@ -196,7 +196,7 @@ class Plain:
 
     def weigh(self, one, g, tau):
         variance = 1.0 / (one["H"][g] + 1.0 / tau)
-        one["C"][g] = min((one["E"][g] * variance) ** 2, 16.0) + variance
+        one["C"][g] = float(np.float32(min((one["E"][g] * variance) ** 2, 16.0) + variance))
 
     def unlearn(self, p, levels, y, w):
         found, end = self.terms(p, levels)
@@ -239,7 +239,7 @@ class Plain:
     def state(self):
         """As that of the kernel, without levels."""
         rows = [
-            [one["n"], *(value for g in range(2) for value in (one["H"][g], one["E"][g], one["C"][g]))]
+            [one["n"], *(value for g in range(2) for value in (one["H"][g], one["E"][g])), *one["C"]]
             for levels in self.places
             for one in levels.values()
         ]
@@ -639,7 +639,9 @@ def test_damaged_states_are_refused_or_go_on():
         (("places", 3, 3, 0, 0), 0.0, "no weight or no variance"),
         (("places", 3, 3, 0, 1), -1.0, "a sum of curvatures"),
         (("places", 3, 3, 0, 2), 1e12, "the mean of a level"),
-        (("places", 3, 3, 0, 5), 0.1, "a pair has slopes"),
+        (("places", 3, 3, 0, 3), 0.1, "a pair has slopes"),
+        (("places", 3, 3, 0, 6), 0.5, "a pair has slopes"),
+        (("places", 3, 3, 0, 5), 0.1, "not in single precision"),
         (("places", 3, 1), [99.0, 0.0], "not those of the levels"),
         (("places", 6, 2, 0), 17, "17"),
         (("weights", 0), 0.1, "do not sum to 1"),

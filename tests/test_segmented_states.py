@@ -36,7 +36,7 @@ def test_merging_adds_the_sums_of_levels():
     one.merge(other)
     assert other.state_dict() == before
     merged = np.array(one._chain.state(0)[3])[np.argsort(one.levels("campaign"))]
-    exact = [0, 1, 2, *range(7, 12), 13, 14, *range(17, 22)]  # what has no memory that fades
+    exact = [0, 1, 2, *range(7, 14), *range(16, 21)]  # what has no memory that fades
     np.testing.assert_array_equal(merged[:, exact], (sums[0] + sums[1])[:, exact])
     assert {level: one.effect("campaign", level)[2] for level in expected} == expected
     assert one.levels("campaign") == other.levels("campaign")
@@ -72,7 +72,7 @@ def test_memories_of_merged_levels_have_no_more_than_one():
     one.merge(other)
     for level, row in zip(one.levels("campaign"), np.array(one._chain.state(0)[3]), strict=True):
         a, b = rows[0][level], rows[1][level]
-        for at, memory in ((3, 100.0), (5, 10.0), (15, 100.0)):
+        for at, memory in ((3, 100.0), (5, 10.0), (14, 100.0)):
             h = min(a[at], memory) + min(b[at], memory)
             left = min(1.0, memory / a[at]) * min(1.0, memory / b[at]) * min(1.0, memory / h)
             assert min(row[at], memory) == pytest.approx(min(h, memory))
@@ -150,9 +150,9 @@ def test_the_last_observation_of_a_level_is_taken_back():
     assert cal.effect("campaign", "c1")[0] == pytest.approx(effect[0], abs=1e-3)
     rows, was = (np.array(state["learned"]["fields"][0][3]) for state in (cal.state_dict(), before))
     order, old = (np.argsort(state["learned"]["fields"][0][2]) for state in (cal.state_dict(), before))
-    lines = [*range(7, 12), *range(17, 22)]  # of variances 1 and ¼: exact but for rounding
+    lines = [*range(7, 12), *range(16, 21)]  # of variances 1 and ¼: exact but for rounding
     np.testing.assert_allclose(rows[order][:, lines], was[old][:, lines], rtol=1e-9, atol=1e-9)
-    memories = [3, 4, 5, 6, 15, 16]  # full ones are given back what they had scaled down, but for τ²
+    memories = [3, 4, 5, 6, 14, 15]  # full ones are given back what they had scaled down, but for τ²
     np.testing.assert_allclose(rows[order][:, memories], was[old][:, memories], rtol=1e-4)
 
 
@@ -287,6 +287,22 @@ def test_damaged_states_are_refused_or_go_on():
     assert 30 < refused < 60
     with pytest.raises(StateError, match="checksum"):
         Segmented.from_state({**state, "params": {**state["params"], "max_levels": 5}})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        (21, 0.1, "not in single precision"),
+        (22, -0.5, "a level has no variance"),
+        (22, 64.0, "not those of the levels"),
+        (23, 0.1, "weights are not possible|not in single precision"),
+    ],
+)
+def test_numbers_of_a_level_that_are_not_possible_say_why(column, value, message):
+    state = plain(learned(Segmented("platt", BY), *stream(60)))
+    state["learned"]["fields"][0][3][0][column] = value
+    with pytest.raises(StateError, match=message):
+        Segmented.from_state(signed(state))
 
 
 def test_a_method_is_the_same_by_its_name_and_as_an_object(tmp_path):

@@ -12,8 +12,7 @@ import numpy as np
 from streamcal.errors import InputError
 from streamcal.kernels.segments.delay_variance import SCALES
 from streamcal.kernels.segments.delay_variance import WIDTH as DELAY_WIDTH
-from streamcal.kernels.segments.level_members import APART, DOUBLES, FADED, LONG, MEMBERS, SECOND, SHORT, WIDTH
-from streamcal.kernels.segments.level_members import C as TERM
+from streamcal.kernels.segments.level_members import APART, DOUBLES, FADED, LONG, MEMBERS, OWN, SECOND, SHORT, WIDTH
 from streamcal.kernels.segments.segment_chain import ALL_TRAFFIC
 from streamcal.parameters.keys import canonical
 from streamcal.parameters.types import FloatArray
@@ -282,7 +281,7 @@ def field_state(field: Field, most: int, absent: int = 0) -> Reader:
 def all_traffic_state(value: Any) -> tuple[Any, ...]:
     """Read the state of all traffic, which is a field with one level and without a first order."""
     weights, sums, levels, rows = _levels_state(weights_reader(SECOND), whole(ALL_TRAFFIC, ALL_TRAFFIC), 1, 0)(value)
-    ensure(not rows[:, 1 : TERM + 1].any(), "all traffic has a first order")
+    ensure(not rows[:, [*range(1, 1 + APART), DOUBLES]].any(), "all traffic has a first order")
     return weights, sums, levels, rows
 
 
@@ -314,18 +313,27 @@ def delay_state(value: Any) -> FloatArray:
 
 def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
     """Raise `StateError` unless these can be the numbers of levels, and the sums of their terms."""
-    own = rows[:, DOUBLES:]
+    own, singles = rows[:, OWN:], rows[:, DOUBLES:]
     ensure((rows[:, 0] > 0.0).all(), "a level has no weight")
     ensure((own > 0.0).all() and (abs(own.sum(axis=1) - 1.0) <= ROUNDING_OF_SINGLES).all(), "weights are not possible")
-    ensure((own == own.astype(np.float32)).all(), "weights of a level are not in single precision")
-    _require_sums(rows[:, 1 : TERM + 1], sums[0], absent, LONG, SHORT)
-    _require_sums(rows[:, 1 + APART : DOUBLES], sums[1], absent, LONG)
+    ensure((singles == singles.astype(np.float32)).all(), "a variance or a weight is not in single precision")
+    _require_sums(rows[:, 1 : 1 + APART], LONG, SHORT)
+    _require_sums(rows[:, 1 + APART : DOUBLES], LONG)
+    require_terms(rows[:, DOUBLES:OWN], sums, absent)
 
 
-def _require_sums(rows: FloatArray, total: float, absent: int, *memories: float) -> None:
-    """Raise `StateError` for numbers of one order: H and E of offsets, the first with all memory, the line, and C."""
+def require_terms(terms: FloatArray, sums: FloatArray, absent: int) -> None:
+    """Raise `StateError` for the terms C of levels, which the sums count, with those of `absent` further levels."""
+    ensure((terms >= 0.0).all(), "a level has no variance")
+    found = terms.sum(axis=0)
+    within = (sums >= found - ROUNDING * (1.0 + found)) if absent else abs(sums - found) <= ROUNDING * (1.0 + found)
+    ensure(within.all(), "sums over levels are not those of the levels")
+
+
+def _require_sums(rows: FloatArray, *memories: float) -> None:
+    """Raise `StateError` for numbers of one order: H and E of offsets, the first with all memory, and the line."""
     offsets = 2 * (1 + len(memories))
-    h, e, line, terms = rows[:, 0:offsets:2], rows[:, 1:offsets:2], rows[:, offsets:-1], rows[:, -1]
+    h, e, line = rows[:, 0:offsets:2], rows[:, 1:offsets:2], rows[:, offsets:]
     h11, h12, h22 = line[:, :3].T
     informed = np.column_stack([h[:, 0], h11, h22])
     ensure(((informed >= 0.0) & (informed <= LARGEST_SUM)).all(), "a sum of curvatures is not possible")
@@ -335,9 +343,3 @@ def _require_sums(rows: FloatArray, total: float, absent: int, *memories: float)
     ensure((h12**2 <= h11 * h22 * (1.0 + ROUNDING) + ROUNDING).all(), "curvatures of a line are not possible")
     ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of an offset is not possible")
     ensure((np.abs(line[:, 3:]) <= LARGEST_MEAN * (h11 + h22 + 1.0)[:, np.newaxis]).all(), "a line is not possible")
-    ensure((terms >= 0.0).all(), "a level has no variance")
-    found = terms.sum()
-    ensure(
-        (total >= found - ROUNDING * (1.0 + found)) if absent else abs(total - found) <= ROUNDING * (1.0 + found),
-        "sums over levels are not those of the levels",
-    )

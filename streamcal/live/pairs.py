@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamcal.errors import InputError
-from streamcal.kernels.segments.joint_effects import CHAIN, MIXED, PRIOR, WIDTH, JointEffects
+from streamcal.kernels.segments.joint_effects import CHAIN, DOUBLES, MIXED, PRIOR, WIDTH, JointEffects
 from streamcal.kernels.segments.observed_levels import SHARE
 from streamcal.kernels.segments.segment_chain import SegmentChain
-from streamcal.live.levels import LARGEST_MEAN, LARGEST_SUM, Field, level_reader
+from streamcal.live.levels import LARGEST_MEAN, LARGEST_SUM, Field, level_reader, require_terms
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, listed, numbers, row, unread, whole
 
@@ -208,11 +208,11 @@ def _place(reader: Reader, most: int, slopes: bool, value: Any) -> tuple[Any, ..
     )(value)
     levels = [tuple(level) if isinstance(level, list) else level for level in levels]
     ensure(len(rows) == len(levels) == len(set(levels)), "the numbers of levels are not one row for each level")
-    h, e, terms = rows[:, 1::3], rows[:, 2::3], rows[:, 3::3]
+    h, e, terms = rows[:, 1:DOUBLES:2], rows[:, 2:DOUBLES:2], rows[:, DOUBLES:]
     ensure((rows[:, 0] > 0.0).all() and (terms[:, : 1 + slopes] > 0.0).all(), "a level has no weight or no variance")
-    ensure(slopes or not rows[:, 4:].any(), "a pair has slopes")
+    ensure(slopes or not rows[:, [3, 4, 6]].any(), "a pair has slopes")
+    ensure((terms == terms.astype(np.float32)).all(), "a variance is not in single precision")
     ensure(((h >= 0.0) & (h <= LARGEST_SUM)).all(), "a sum of curvatures is not possible")
     ensure((np.abs(e) <= LARGEST_MEAN * (h + 1.0)).all(), "the mean of a level is not possible")
-    total = terms.sum(axis=0)
-    ensure((np.abs(sums - total) <= ROUNDING * (1.0 + total)).all(), "sums over levels are not those of the levels")
+    require_terms(terms, sums, 0)
     return shares, sums, levels, rows

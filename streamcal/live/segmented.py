@@ -147,7 +147,7 @@ class Segmented(Keyed):
     first order. 16 single fields at most, and
     no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
 
-    Cost: see `docs/segments_measured.md`. 232 bytes for a level, and its name.
+    Cost: see `docs/segments_measured.md`. 224 bytes for a level, and its name.
 
     References
     ----------

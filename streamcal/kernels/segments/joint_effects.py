@@ -25,8 +25,8 @@ from cython.cimports.streamcal.kernels.segments.observed_levels import LARGEST, 
 
 from streamcal.kernels.segments.observed_levels import SHARE
 
-#: Numbers kept of a level: its weight; H, E and C of the offset, and of the slope.
-WIDTH = 7
+#: Numbers kept of a level: its weight; H and E of the offset, and of the slope; in single precision, C of both.
+DOUBLES, WIDTH = 5, 7
 #: The chain, the joint effects, and the mean of both in log-odds.
 MIXED = 3
 #: The weight of the chain at first; the others have equal parts of the rest.
@@ -70,12 +70,12 @@ class JointEffects(ObservedLevels):
 
     Notes
     -----
-    O(J + K) for a forecast and for an outcome; 72 bytes for a level, and what Python takes for its name.
+    O(J + K) for a forecast and for an outcome; 64 bytes for a level, and what Python takes for its name.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
         prior = [CHAIN] + (MIXED - 1) * [(1.0 - CHAIN) / (MIXED - 1)]
-        super().__init__(fields, fields + len(pairs) + 1, most, 2, (WIDTH, 3, 3, 6, 0), [prior])
+        super().__init__(fields, fields + len(pairs) + 1, most, 2, (DOUBLES, 2, WIDTH - DOUBLES), [prior])
         self._ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
         self._shares = np.full((self.size, 2), PRIOR)
         self._added, self._features = np.zeros((self.size, 2)), np.ones(2)
@@ -149,7 +149,7 @@ class JointEffects(ObservedLevels):
 
     def _mean(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, g: cython.Py_ssize_t) -> cython.double:
         """Return m of the level in slot k."""
-        return self._values[k, 2 + 3 * g] / (self._values[k, 1 + 3 * g] + self._precision[j, g])
+        return self._values[k, 2 + 2 * g] / (self._values[k, 1 + 2 * g] + self._precision[j, g])
 
     def _mixed(self) -> cython.double:
         """Return the log-odds of the mixture."""
@@ -240,7 +240,7 @@ class JointEffects(ObservedLevels):
             if k != MISSING:
                 for g in range(self._terms(j)):
                     f = self._features[g]
-                    precision = self._precision[j, g] + (self._values[k, 1 + 3 * g] if k >= 0 else 0.0)
+                    precision = self._precision[j, g] + (self._values[k, 1 + 2 * g] if k >= 0 else 0.0)
                     variance += self._shares[j, g] * f * f / precision
         end: cython.double = implicit(u, weight * variance, y)
         r: cython.double = weight * residual(y, end)
@@ -261,10 +261,10 @@ class JointEffects(ObservedLevels):
     ) -> cython.void:
         """Make the step of one term of a level."""
         f: cython.double = self._features[g]
-        precision: cython.double = self._values[k, 1 + 3 * g] + self._precision[j, g]
-        mean: cython.double = (self._values[k, 2 + 3 * g] + f * r) / precision
-        self._values[k, 1 + 3 * g] += h * f * f
-        self._values[k, 2 + 3 * g] += f * r + h * f * f * self._shares[j, g] * mean
+        precision: cython.double = self._values[k, 1 + 2 * g] + self._precision[j, g]
+        mean: cython.double = (self._values[k, 2 + 2 * g] + f * r) / precision
+        self._values[k, 1 + 2 * g] += h * f * f
+        self._values[k, 2 + 2 * g] += f * r + h * f * f * self._shares[j, g] * mean
 
     def _judge_term(
         self, j: cython.Py_ssize_t, g: cython.Py_ssize_t, u: cython.double, y: cython.double, w: cython.double
@@ -313,12 +313,12 @@ class JointEffects(ObservedLevels):
         """`unlearn` of one term of a level."""
         f: cython.double = self._features[g]
         mean: cython.double = self._mean(j, k, g)
-        taken: cython.double = min(h * f * f, self._values[k, 1 + 3 * g])
-        total: cython.double = self._values[k, 2 + 3 * g] - f * r - taken * self._shares[j, g] * mean
+        taken: cython.double = min(h * f * f, self._values[k, 1 + 2 * g])
+        total: cython.double = self._values[k, 2 + 2 * g] - f * r - taken * self._shares[j, g] * mean
         limit: cython.double
-        self._values[k, 1 + 3 * g] -= taken
-        limit = max(abs(mean), FURTHEST) * (self._values[k, 1 + 3 * g] + self._precision[j, g])
-        self._values[k, 2 + 3 * g] = max(-limit, min(limit, total))
+        self._values[k, 1 + 2 * g] -= taken
+        limit = max(abs(mean), FURTHEST) * (self._values[k, 1 + 2 * g] + self._precision[j, g])
+        self._values[k, 2 + 2 * g] = max(-limit, min(limit, total))
 
     # -- what is known ---------------------------------------------------------------------------------------------
 

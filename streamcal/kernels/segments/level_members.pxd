@@ -4,6 +4,7 @@ cdef Py_ssize_t FIRST_LINE
 cdef Py_ssize_t ALL_TWICE
 cdef Py_ssize_t LONG_TWICE
 cdef Py_ssize_t SECOND_LINE
+cdef Py_ssize_t FIRST_OWN
 
 
 cdef class LevelMembers(ObservedLevels):

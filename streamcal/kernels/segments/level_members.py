@@ -36,12 +36,12 @@ LONG, SHORT = 100.0, 10.0
 #: An offset has no more than this times less left of its prior.
 FADED = 1e30
 #: The numbers of a level in double precision are its weight; H and E with all memory; s and E of both memories; H11,
-#: H12, H22, E1, E2 of the line; C. Then, for the second order, H and E, s and E, the line, and C. Q follows.
-DOUBLES = 23
-#: All numbers kept of a level.
-WIDTH = DOUBLES + MIXED
-#: Where C of the first order is, and how far H of the second order follows that of the first; C of that is last.
-C, APART = 12, 12
+#: H12, H22, E1, E2 of the line. Then, for the second order, H and E, s and E, and the line.
+DOUBLES = 21
+#: Where Q is, after C of both orders, in single precision as it is; and all numbers kept of a level.
+OWN, WIDTH = DOUBLES + 2, DOUBLES + 2 + MIXED
+#: How far H of the second order follows that of the first.
+APART = 11
 #: Larger weights of observations are clipped to this, for numerical accuracy, as in `implicit_regression`.
 HEAVIEST = 1e6
 
@@ -53,10 +53,12 @@ _NOTHING = cython.declare(cython.double, NOTHING)
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
 FIRST_LINE = cython.declare(cython.Py_ssize_t, 7)
 """Where the sums of the first order's line begin."""
-ALL_TWICE = cython.declare(cython.Py_ssize_t, 13)
+ALL_TWICE = cython.declare(cython.Py_ssize_t, 12)
 """Where the second order's offset with all memory is, then that with a memory, then the line."""
-LONG_TWICE = cython.declare(cython.Py_ssize_t, 15)
-SECOND_LINE = cython.declare(cython.Py_ssize_t, 17)
+LONG_TWICE = cython.declare(cython.Py_ssize_t, 14)
+SECOND_LINE = cython.declare(cython.Py_ssize_t, 16)
+FIRST_OWN = cython.declare(cython.Py_ssize_t, 2)
+"""Where Q begins, among the numbers in single precision."""
 STEEP = cython.declare(cython.double, 4.0)
 """The prior precision of the slope; that of the offset beside it is 1."""
 FURTHEST = cython.declare(cython.double, 4.0)
@@ -90,7 +92,7 @@ class LevelMembers(ObservedLevels):
     """
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t, prior: list):
-        super().__init__(fields, fields + 1, most, 2, (DOUBLES, APART, C, DOUBLES - 1, MIXED), prior)
+        super().__init__(fields, fields + 1, most, 2, (DOUBLES, APART, WIDTH - DOUBLES), prior)
 
     # -- what members add ------------------------------------------------------------------------------------------
 
@@ -212,9 +214,9 @@ class LevelMembers(ObservedLevels):
     def _begin(self, k: cython.Py_ssize_t) -> cython.void:
         """Set Q of a new level."""
         a: cython.Py_ssize_t
-        self._singles[k, 0] = _NOTHING
+        self._singles[k, FIRST_OWN] = _NOTHING
         for a in range(1, _MIXED):
-            self._singles[k, a] = (1.0 - _NOTHING) / (_MIXED - 1)
+            self._singles[k, FIRST_OWN + a] = (1.0 - _NOTHING) / (_MIXED - 1)
 
     def _judge_own(
         self,
@@ -234,12 +236,12 @@ class LevelMembers(ObservedLevels):
                 best = max(best, chances[r, a])
         for a in range(_MIXED):
             found = chances[r, a] if w == 1.0 else exp(w * log(chances[r, a] / best))
-            self._own[a] = float(self._singles[k, a]) * found
+            self._own[a] = float(self._singles[k, FIRST_OWN + a]) * found
             total += self._own[a]
         kept: cython.double = (1.0 - share) / total
         for a in range(_MIXED):
             found = _NOTHING if a == 0 else (1.0 - _NOTHING) / (_MIXED - 1)
-            self._singles[k, a] = kept * self._own[a] + share * found
+            self._singles[k, FIRST_OWN + a] = kept * self._own[a] + share * found
 
     def _weigh_level(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
         """Set C of a level, and S with it; all traffic is no level of the first order."""
@@ -315,14 +317,14 @@ class LevelMembers(ObservedLevels):
         self._add_offset(k, 3, _LONG, row)
         self._add_offset(k, 5, _SHORT, row)
         self._add_offset(k, LONG_TWICE, _LONG, row)
-        for a in (0, 1, 2, 7, 8, 9, 10, 11, 13, 14, 17, 18, 19, 20, 21):
+        for a in (0, 1, 2, 7, 8, 9, 10, 11, 12, 13, 16, 17, 18, 19, 20):
             self._values[k, a] += row[a]
         for a in range(_MIXED):
             prior: cython.double = _NOTHING if a == 0 else (1.0 - _NOTHING) / (_MIXED - 1)
-            self._own[a] = max(float(self._singles[k, a]) * row[DOUBLES + a] / prior, 1e-30)
+            self._own[a] = max(float(self._singles[k, FIRST_OWN + a]) * row[OWN + a] / prior, 1e-30)
             total += self._own[a]
         for a in range(_MIXED):
-            self._singles[k, a] = max(self._own[a] / total, 1e-30)
+            self._singles[k, FIRST_OWN + a] = max(self._own[a] / total, 1e-30)
         self._weigh_level(j, k)
 
     def _add_offset(
@@ -369,5 +371,5 @@ class LevelMembers(ObservedLevels):
 
     def _own_weights(self, k: cython.Py_ssize_t) -> list:
         """Return Q of a level, whose sum is 1."""
-        found = np.asarray(self._singles[k]).astype(float)
+        found = np.asarray(self._singles[k])[FIRST_OWN:].astype(float)
         return (found / found.sum()).tolist()

@@ -10,13 +10,11 @@ cdef class ObservedLevels:
     cdef readonly Py_ssize_t size  # places
     cdef public long long evicted
     cdef Py_ssize_t _fields
-    cdef Py_ssize_t _width  # numbers of a level
+    cdef Py_ssize_t _width  # numbers of a level in double precision
     cdef Py_ssize_t _apart  # numbers between H of a term and H of the next
-    cdef Py_ssize_t _first  # where C of the first two terms are
-    cdef Py_ssize_t _second
     cdef LevelTable _table
     cdef double[:, ::1] _values  # those of the table
-    cdef float[:, ::1] _singles
+    cdef float[:, ::1] _singles  # C of the first two terms come first
     cdef double[:, ::1] _precision  # 1/τ²
     cdef double[:, ::1] _sums  # Σ C
     cdef double[:, ::1] _weights  # W

@@ -44,8 +44,9 @@ class ObservedLevels:
     terms : int
         The terms of a level.
     layout : tuple of int
-        The numbers kept of a level; from H of a term to H of the next; where C of the first two terms are; the further
-        numbers of single precision. The first number is the weight, the second H of the first term; E follows H.
+        The numbers kept of a level in double precision; from H of a term to H of the next; the numbers in single
+        precision, of which C of the first two terms come first. The first number is the weight, the second H of the
+        first term; E follows H.
     prior : list of list of float
         W at first, for each mixture.
     """
@@ -53,7 +54,7 @@ class ObservedLevels:
     def __init__(self, fields, size, most, terms, layout, prior):
         j: cython.Py_ssize_t
         self._fields, self.size, self.evicted = fields, size, 0
-        self._width, self._apart, self._first, self._second, singles = layout
+        self._width, self._apart, singles = layout
         self._table = LevelTable(size, most, self._width, singles)
         self._values, self._singles = self._table.values, self._table.singles
         self._precision, self._sums = np.ones((size, terms)), np.zeros((size, 2))
@@ -111,8 +112,8 @@ class ObservedLevels:
 
     def _drop(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Forget a level."""
-        self._sums[j, 0] -= self._values[k, self._first]
-        self._sums[j, 1] -= self._values[k, self._second]
+        self._sums[j, 0] -= float(self._singles[k, 0])
+        self._sums[j, 1] -= float(self._singles[k, 1])
         self._table.drop(j, k)
 
     def _judge(
@@ -136,12 +137,12 @@ class ObservedLevels:
     def _weigh(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, a: cython.Py_ssize_t) -> cython.void:
         """Set C of one of the first two terms of a level, and the sum of its place with it."""
         at: cython.Py_ssize_t = 1 + self._apart * a
-        c: cython.Py_ssize_t = self._second if a else self._first
         variance: cython.double = 1.0 / (self._values[k, at] + self._precision[j, a])
         term: cython.double = self._values[k, at + 1] * variance
         term = min(term * term, FURTHEST * FURTHEST) + variance
-        self._sums[j, a] += term - self._values[k, c]
-        self._values[k, c] = term
+        self._sums[j, a] -= float(self._singles[k, a])
+        self._singles[k, a] = term
+        self._sums[j, a] += float(self._singles[k, a])
 
     def _weigh_levels(self, j: cython.Py_ssize_t):
         """Set 1/τ² of a place."""
@@ -155,8 +156,7 @@ class ObservedLevels:
         """Add the sums of a level of others to those in a slot; C is set by `_weigh`."""
         a: cython.Py_ssize_t
         for a in range(self._width):
-            if a not in (self._first, self._second):
-                self._values[k, a] += values[a]
+            self._values[k, a] += values[a]
 
     # -- saving ----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 from cython.cimports.streamcal.kernels.segments.level_members import (
     ALL_TWICE,
     FIRST_LINE,
+    FIRST_OWN,
     LONG_TWICE,
     SECOND_LINE,
     LevelMembers,
@@ -180,8 +181,8 @@ class SegmentChain(LevelMembers):
         self._say(j, 4, z + self._offset(k, 1, 1.0))
         self._say(j, 5, z + self._line(k, FIRST_LINE, clamped(z, LARGEST)))
         for a in range(_MIXED):
-            positive += float(self._singles[k, a]) * self._positive[j, a]
-            negative += float(self._singles[k, a]) * self._negative[j, a]
+            positive += float(self._singles[k, FIRST_OWN + a]) * self._positive[j, a]
+            negative += float(self._singles[k, FIRST_OWN + a]) * self._negative[j, a]
         self._positive[j, _MIXED] = positive / (positive + negative)
         self._negative[j, _MIXED] = negative / (positive + negative)
 
