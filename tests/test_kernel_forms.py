@@ -559,6 +559,18 @@ def test_folds(observations):
         assert codes[0] == codes[1]
 
 
+def test_records_of_the_ladder():
+    records = []
+    for module in twins("line_ladder"):
+        ladder = module.LineLadder((0.0, -0.2, 3.0), (1.0, 4.0, 1.0), 16.0)
+        for k in range(40):
+            ladder.step(0.1 * k - 2.0, float(k % 3 == 0), 1.0)
+        p, content = ladder.issue_packed(0.7)
+        assert ladder.unpacked(memoryview(content), p) == ladder.issue(0.7)
+        records.append((content, bits(ladder.issue(0.7))))
+    assert records[0] == records[1]
+
+
 @given(st.floats(-100.0, 100.0))
 def test_codes(value):
     codes = [(module.coded(value, 32.0), module.coarse(value)) for module in twins("codes")]

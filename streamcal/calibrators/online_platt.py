@@ -156,7 +156,7 @@ class OnlinePlatt(SequentialCalibrator):
         if ladder is None or apart not in (0, BESIDE):
             raise InputError(f"{len(content)} bytes are not what was issued with a prediction")
         issued = array("d", content[:BESIDE])[0] if apart else p
-        return ladder.unpacked(content[apart:], issued)
+        return ladder.unpacked(memoryview(content)[apart:], issued)
 
     def _column_steps(self) -> Any:
         return self._kernel
