@@ -36,7 +36,7 @@ def test_a_line_of_the_tables():
 
 @pytest.mark.full
 def test_levels_that_walk_are_followed():
-    """Of 200,000 impressions a calibrator for each campaign loses more, from what it must learn anew of each."""
+    """Of 200,000 impressions a calibrator for each campaign loses more, since it learns each from nothing."""
     streams = segments_moving.moving(3, 200_000)
     found = {}
     for kind, stream in streams.items():

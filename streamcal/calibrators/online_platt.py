@@ -141,14 +141,6 @@ class OnlinePlatt(SequentialCalibrator):
         p, content = self._ladder.issue_packed(self.scale.coordinate(check_score(score)))
         return p, array("d", (p,)).tobytes() + content if apart else content
 
-    def _learn_packed(self, score: float, y: Label, w: float, t: Time | None, p: float, content: bytes) -> None:
-        """Learn the label of a prediction p that was issued at a score, from what `_issue_packed` returned."""
-        x, label, weight, time, noted = self._checked(score, y, w, t)
-        record = self._unpacked(x, p, content)
-        if weight > 0.0:
-            self._learn_issued(x, label, weight, time, record)
-            self._note(noted)
-
     def _unpacked(self, x: float, p: float, content: bytes) -> list[float]:
         """Return the record that `_issue_packed` returned for the prediction p at the log-odds x."""
         ladder = self._ladder

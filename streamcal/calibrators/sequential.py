@@ -35,6 +35,8 @@ class SequentialCalibrator(Calibrator):
     _kernel: Any = None
     #: Returns the reader of the kernel's state.
     _kernel_state: Callable[[], Reader]
+    #: Returns the record of a prediction p at the coordinate x from its bytes, in a method with `_issue_packed`.
+    _unpacked: Callable[[float, float, bytes], list[float]]
 
     @property
     def n(self) -> float:
@@ -91,6 +93,14 @@ class SequentialCalibrator(Calibrator):
         kernel = self._kernel
         plain = isinstance(kernel, OnlineNewton) and kernel.limit == LOGIT_LIMIT and not self._judged
         return kernel if plain else None
+
+    def _learn_packed(self, score: float, y: Label, w: float, t: Time | None, p: float, content: bytes) -> None:
+        """Learn the label of a prediction p that was issued at a score, from what was packed with it."""
+        x, label, weight, time, noted = self._checked(score, y, w, t)
+        record = self._unpacked(x, p, content)
+        if weight > 0.0:
+            self._learn_issued(x, label, weight, time, record)
+            self._note(noted)
 
     def _predict(self, x: float) -> float:
         """Return the probability at a coordinate."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -165,13 +166,13 @@ class CalibratesBase(Issues):
             self._learner.settle(record, y, w, t)
         self._learn_base(x, y, w, t)
 
+    @abstractmethod
     def _scores(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """Return the scores that are calibrated; None if the base predicts none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _learn_base(self, x: dict[Any, Any], y: Any, w: float, t: Time | None, **kwargs: Any) -> None:
         """Let the base learn an observation."""
-        raise NotImplementedError
 
     #: Raises `InputError` for what is no label.
     _check_label: Callable[[Any], Any] = staticmethod(check_label)

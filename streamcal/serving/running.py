@@ -8,7 +8,6 @@ import logging
 import math
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,9 +33,6 @@ WARNED_EVERY = 60.0
 PROBES = {path.encode() for path in OPEN}
 #: Seconds for requests under way when the process gets the signal to stop.
 GRACE = 10
-#: Seconds after which a thread that waits has its turn, 5 ms by default: the one that writes the journal waits for the
-#: one that answers, and all answers wait for it.
-SWITCH = 0.0005
 #: Bytes of a request before its headers end: more than any limit of `Settings.max_header` in use.
 LONGEST_HEAD = 2**17
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -196,7 +192,6 @@ def serve(service: Service, host: str, port: int, max_connections: int = MOST_CO
         limit_concurrency=max_connections + 1,  # of uvicorn, which counts the one that asks
         timeout_graceful_shutdown=GRACE,
     )
-    sys.setswitchinterval(SWITCH)
     server = Server(config)
     server.run()
     return service.stopped

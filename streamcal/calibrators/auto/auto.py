@@ -260,18 +260,10 @@ class Auto(SequentialCalibrator):
             content[:BESIDE] = array("d", (x, issued)).tobytes()
         return p, bytes(content)
 
-    def _learn_packed(self, score: float, y: Label, w: float, t: Time | None, p: float, content: bytes) -> None:
-        """Learn the label of a prediction p that was issued at a score, from what `_issue_packed` returned."""
-        x, label, weight, time, noted = self._checked(score, y, w, t)
-        record = self._unpacked(x, p, content)
-        if weight > 0.0:
-            self._learn_issued(x, label, weight, time, record.tolist())
-            self._note(noted)
-
     def _column_steps(self) -> AutoSteps:
         return self._steps
 
-    def _unpacked(self, x: float, p: float, content: bytes) -> FloatArray:
+    def _unpacked(self, x: float, p: float, content: bytes) -> list[float]:
         """Return the record that `_issue_packed` returned for the prediction p at the log-odds x."""
         apart = len(content) - self._steps.packed
         if apart not in (0, BESIDE):
@@ -279,7 +271,8 @@ class Auto(SequentialCalibrator):
         of, issued = array("d", content[:BESIDE]) if apart else (x, log_odds(p, LOGIT_LIMIT))
         record = np.empty(self._mixture.width)
         self._steps.unpack(memoryview(content)[apart:], of, issued, record)
-        return record
+        numbers: list[float] = record.tolist()
+        return numbers
 
     def _fields(self) -> dict[str, Field]:
         return {**super()._fields(), "mixture": Field(mixture_state, self._mixture.state, self._load_mixture)}

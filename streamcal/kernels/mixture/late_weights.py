@@ -22,6 +22,7 @@ SMALL = cython.declare(cython.double, 0.015625)
 """2⁻⁶: below it six terms of the series of exp are exact to rounding."""
 
 LEAST = cython.declare(cython.double, 1e-300)
+"""What is divided by, or whose logarithm is taken, is at least this."""
 
 # The rows of the block, after the three rows of weights.
 PRIOR = cython.declare(cython.Py_ssize_t, 3)
@@ -180,7 +181,7 @@ class LateWeights:
                 p = self._block[row, k] * self._block[GAINS, k]
                 positive += p
                 negative += self._block[row, k] - p
-            out[to + row] = log(positive / max(negative, 1e-300))
+            out[to + row] = log(positive / max(negative, LEAST))
 
     def split(self):
         """Weight in three rows, since labels are late."""

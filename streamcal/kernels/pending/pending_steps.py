@@ -11,10 +11,8 @@ from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
 from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
-from cython.cimports.streamcal.kernels.pending.pending_table import Block, Names, PendingTable
+from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, Block, Names, PendingTable
 
-AHEAD = cython.declare(cython.Py_ssize_t, 64)
-"""As in `pending_table`."""
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 LIMIT = cython.declare(cython.double, 16.0)

@@ -1,5 +1,7 @@
 cimport cython
 
+cdef Py_ssize_t AHEAD
+
 
 @cython.final
 cdef class Block:

@@ -197,8 +197,8 @@ class PendingTable:
     def look_ahead(self, ids, begin):
         """Look at the next `AHEAD` ids of a list, for `find_ahead` and `add_ahead`.
 
-        What is read of the index for one id is read for all of them at once, so that the processor does not wait for
-        the memory of each in turn.
+        What is read of the index for one id is read for all of them at once, so that the processor waits
+        for memory once.
         """
         k: cython.Py_ssize_t
         row: cython.Py_ssize_t
