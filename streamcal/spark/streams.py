@@ -85,7 +85,7 @@ def calibrate_stream(
     Notes
     -----
     The state of a key is one value of bytes, which is read and written in each micro-batch with events of the key: some
-    400 bytes for `OnlinePlatt` and 96 for each impression within `horizon` and `late`; 140 and 32 with a `discount`.
+    400 bytes for `OnlinePlatt` and 56 for each impression within `horizon` and `late`; 140 and 32 with a `discount`.
     Labels whose time comes while a key has no traffic are learned by a timer of the watermark. A batch that is run
     again after a failure gives the same rows and the same state; `docs/spark.md` describes how to write them once.
     """
