@@ -168,13 +168,13 @@ def columns_table() -> str:
 
 
 class Grown(NamedTuple):
-    """What a join with pending predictions takes."""
+    """What a join with pending predictions takes, and its state where that is written."""
 
     bytes_each: float
     issue: float
-    written: int
-    writing: float
-    reading: float
+    written: int = 0
+    writing: float = 0.0
+    reading: float = 0.0
 
 
 def waiting(form: str, method: str, n: int) -> tuple[Any, float]:
@@ -192,15 +192,17 @@ def waiting(form: str, method: str, n: int) -> tuple[Any, float]:
     return join, taken
 
 
-def grown(form: str, method: str, n: int) -> Grown:
-    """Let predictions wait for their labels, and write and read the state."""
+def grown(form: str, method: str, n: int, writes: bool) -> Grown:
+    """Let predictions wait for their labels, and write and read the state where there is room for it."""
     before, (join, taken) = resident(), waiting(form, method, n)
-    size = (resident() - before) / n
+    size, issue = (resident() - before) / n, 1e6 * taken / n
+    if not writes:
+        return Grown(size, issue)
     start = time.process_time()
     state = join.to_bytes()
     written = time.process_time()
     type(join).from_bytes(state)
-    return Grown(size, 1e6 * taken / n, len(state), written - start, time.process_time() - written)
+    return Grown(size, issue, len(state), written - start, time.process_time() - written)
 
 
 PENDING_HEAD = (
@@ -216,13 +218,16 @@ def pending_table(most: int) -> str:
     for method, form in product(METHODS, FORMS):
         expected = 0.0
         for n in (most // 100, most // 10, most):
-            if 3.0 * expected * n > 0.5 * (available() or math.inf):  # the state, and a second join that reads it
+            room = available() or math.inf
+            if expected * n > 0.8 * room:
                 break
-            found = run_alone(grown, form, method, n)
-            expected = found.bytes_each
+            writes = 3.0 * expected * n <= 0.5 * room  # the state, and a second join that reads it
+            measured = run_alone(grown, form, method, n, writes)
+            expected = measured.bytes_each
+            state = f"{measured.written / 2**20:,.1f} | {measured.writing:.2f} | {measured.reading:.2f}"
             lines.append(
-                f"| {form} | {method} | {n:,} | {found.bytes_each:.0f} | {found.bytes_each * n / 2**20:,.0f} | "
-                f"{found.issue:.2f} | {found.written / 2**20:,.1f} | {found.writing:.2f} | {found.reading:.2f} |"
+                f"| {form} | {method} | {n:,} | {measured.bytes_each:.0f} | {measured.bytes_each * n / 2**20:,.0f} | "
+                f"{measured.issue:.2f} | {state if measured.written else '– | – | –'} |"
             )
             print(lines[-1], flush=True)
     return "\n".join(lines)
