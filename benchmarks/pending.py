@@ -157,6 +157,7 @@ def columns_table() -> str:
         "| method | `issue`, µs | `issue_many`, an impression | `resolve` | `resolve_many`, an outcome |\n"
         "|---|---:|---:|---:|---:|"
     ]
+    print(lines[0], flush=True)
     for method in IN_COLUMNS:
         best = np.min([run_alone(verbs, method) for _ in range(3)], axis=0)
         lines.append(f"| {method} | " + " | ".join(f"{one:.1f}" for one in best) + " |")
