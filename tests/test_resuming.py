@@ -68,14 +68,14 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     assert weight(state) == ROWS
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("out", "number"),
     [
-        pytest.param("out.csv", signal.SIGKILL, marks=pytest.mark.full),
-        pytest.param("out.csv", signal.SIGTERM, marks=pytest.mark.full),
+        ("out.csv", signal.SIGKILL),
+        ("out.csv", signal.SIGTERM),
         ("out.parquet", signal.SIGKILL),
-        pytest.param("out.jsonl.gz", signal.SIGKILL, marks=pytest.mark.full),
+        ("out.jsonl.gz", signal.SIGKILL),
         ("out.jsonl.gz", signal.SIGTERM),
     ],
 )
