@@ -184,8 +184,8 @@ def test_memory_does_not_grow_with_the_stream():
 
     def generated():
         for piece in range(8):
-            scores = rng.random(PIECE_ROWS // 4)
-            yield Observations(scores, rng.random(len(scores)) < scores**2, None, None)
+            scores = rng.random(PIECE_ROWS)
+            yield Observations(scores, rng.random(PIECE_ROWS) < scores**2, None, None)
             if piece == 1:
                 peaks.append(tracemalloc.get_traced_memory()[1])
                 tracemalloc.reset_peak()

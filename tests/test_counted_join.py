@@ -456,9 +456,9 @@ def test_a_bad_row_changes_nothing():
 
 
 def test_memory_does_not_grow_with_predictions():
-    """Five times the predictions in the same time take the same memory; the bits of clicks have a limit."""
+    """Three times the predictions in the same time take the same memory; the bits of clicks have a limit."""
     sizes = []
-    for n in (20_000, 100_000):
+    for n in (60_000, 180_000):
         join = CountedJoin(OnlinePlatt(discount=1.0), 21_600.0, key=KEY, click_bits=2**12)
         scores = np.resize(np.linspace(0.001, 0.4, 313), n // 20)
         for k in range(20):

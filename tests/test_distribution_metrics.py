@@ -263,7 +263,7 @@ def test_the_e_process_is_the_product_of_its_bets():
 def test_calibrated_counts_are_uniform_and_wrong_ones_are_not(rate):
     """Czado, Gneiting and Held 2009: the mean of the cdfs of a uniform level between F(y−) and F(y)."""
     rng = np.random.default_rng(4)
-    y, u = rng.poisson(rate, 500).astype(float), np.arange(1, 10) / 10
+    y, u = rng.poisson(rate, 1_000).astype(float), np.arange(1, 10) / 10
     right, wrong, forecast = PITHistogram(10), PITHistogram(10), stats.poisson(rate)
     right.update_many(y, [forecast] * len(y))
     wrong.update_many(y, [stats.poisson(1.6 * rate)] * len(y))

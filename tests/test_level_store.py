@@ -106,7 +106,7 @@ def test_forecasts_are_those_of_unbounded_memory(tmp_path_factory, seed):
 
 def test_old_rows_are_dropped_and_nothing_changes(path, small):
     bounded, unbounded = Segmented("ops", BY, max_levels=FEW, store=path), Segmented("ops", BY)
-    for seed in range(8):
+    for seed in range(12):
         given = many_levels(150, seed)
         assert (
             with_keys(bounded.predict_learn_many, given).tolist()

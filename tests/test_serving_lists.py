@@ -140,7 +140,7 @@ def test_lists_do_what_single_requests_do(tmp_path, method):
     one = service_of(tmp_path / "one.journal", METHODS[method])
     many = service_of(tmp_path / "many.journal", METHODS[method])
     with client_of(one) as single, client_of(many) as lists:
-        for seed, count in enumerate((150, 20)):
+        for seed, count in enumerate((150, 20, 150)):
             for path, items in (("issue", impressions(seed, count)), ("outcome", outcomes(seed, count))):
                 expected = alone(single, f"/v1/{path}", items)
                 assert lists.post(f"/v1/{path}/batch", json=items).json() == expected
