@@ -759,6 +759,8 @@ def test_an_interrupt_at_work_ends_between_two_rows(tmp_path: Path, method: str,
     assert [float(row["calibrated"]) for row in written] == loop(REGISTRY[method](), made(60_000)[: len(written)])
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path: Path) -> None:
     source = save(tmp_path / "in.csv", made(20_000))
     command = [*PROGRAM, "run", str(source), "--score", "score", "--label", "click", "--out", "-"]
@@ -1446,10 +1448,14 @@ def test_help_all_prints_the_options_that_help_leaves_out() -> None:
 # -- the progress bar ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("stream", "out", "bar"),
-    [("in.csv", "out.csv", True), ("-", "out.csv", True), ("in.csv", "-", False)],
+    [
+        pytest.param("in.csv", "out.csv", True, marks=pytest.mark.in_every_share),
+        ("-", "out.csv", True),
+        ("in.csv", "-", False),
+    ],
     ids=["file to file", "pipe to file", "file to the terminal"],
 )
 def test_a_progress_bar_on_a_terminal_unless_it_shows_the_rows(

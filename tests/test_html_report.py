@@ -367,6 +367,7 @@ def test_names_from_outside_are_only_text(tmp_path):
     assert "<script>alert(1)<!--&quot;'.csv" in tree.text["h1"]
 
 
+@pytest.mark.full
 def test_the_page_stays_small_however_long_the_stream_and_many_the_alarms():
     rng = np.random.default_rng(2)
     scores = np.round(rng.random(60_000), 6)

@@ -138,7 +138,7 @@ def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
     assert (by_hand.capped > 0) == (name == "far")
 
 
-@pytest.mark.parametrize("lag", [20, 200])
+@pytest.mark.parametrize("lag", [pytest.param(20, marks=pytest.mark.full), 200])
 def test_what_waits_is_rounded_and_loses_nothing(lag):
     """By less than 1e-3 of what it gains on the score; what is rounded stays as it is."""
     s, y, _ = stream(6, 3_000, shape=3.0)

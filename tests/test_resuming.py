@@ -387,6 +387,8 @@ def test_a_pipe_continues_the_output_after_whole_lines(tmp_path: Path) -> None:
     assert weight(state) == 50
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_standard_input_is_not_overwritten(tmp_path: Path) -> None:
     source = save(tmp_path / "in.csv", made())
     before = source.read_bytes()
