@@ -226,7 +226,7 @@ def in_a_loop(lag, lost, *, asked=1, further=(), scores=(0.5,), delay=None, n=4_
     return excess, cal.promised
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("lag", [0, 20])
 @pytest.mark.parametrize("lost", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize("asked", [1, 2])
@@ -276,7 +276,7 @@ def test_a_stream_in_one_call_belongs_to_itself():
     assert asked.to_bytes() == silent.to_bytes()
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize(("rate", "factor", "delay"), [(5e-4, 1.0, 5_000), (2e-3, 10.0, 1_000)])
 def test_sums_of_rare_late_labels(rate, factor, delay):
     """The sum of predictions is that of labels, within 3 standard errors: lateness counts in units of information."""

@@ -148,7 +148,7 @@ def test_calibrated_draws_have_the_mean_and_the_variance_of_independent_labels()
     assert drawn.var(axis=0) == pytest.approx(variance, rel=0.2)
 
 
-@pytest.mark.sample(8)
+@pytest.mark.full
 @pytest.mark.parametrize("make", [DebiasedECE, CORP, SmoothECE, CalibrationSlope])
 @pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (8.0, 1.0)])
 def test_floors_of_right_probabilities_where_a_label_is_sampled(make, of_positives, of_negatives):

@@ -170,6 +170,8 @@ def test_an_id_that_is_missing_is_told_with_a_remedy(tmp_path: Path) -> None:
     assert "row 1, column 'id': the value is missing; allowed: an id of each impression; leave such" in result.stderr
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_a_port_in_use_and_a_missing_folder_of_serve(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -179,6 +179,8 @@ def test_a_method_whose_last_solve_fails_has_its_measures_and_no_map():
     assert ops.bytes > 0
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_memory_does_not_grow_with_the_stream():
     rng, peaks = np.random.default_rng(0), []
 

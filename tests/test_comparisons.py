@@ -391,7 +391,7 @@ def test_weighted_difference_is_its_definition() -> None:
     assert loop.state() == pytest.approx(difference.state(), rel=1e-9)
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["negatives at 1 %", "positives at 10 %", "of the row"])
 def test_weighted_intervals_cover_at_all_times_together(kind: str) -> None:
     """The expected differences of the rows by their weights, of two forecasts that are wrong on either side.

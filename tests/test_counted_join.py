@@ -456,9 +456,9 @@ def test_a_bad_row_changes_nothing():
 
 
 def test_memory_does_not_grow_with_predictions():
-    """Five times the predictions in the same time take the same memory; the bits of clicks have a limit."""
+    """Three times the predictions in the same time take the same memory; the bits of clicks have a limit."""
     sizes = []
-    for n in (60_000, 300_000):
+    for n in (60_000, 180_000):
         join = CountedJoin(OnlinePlatt(discount=1.0), 21_600.0, key=KEY, click_bits=2**12)
         scores = np.resize(np.linspace(0.001, 0.4, 313), n // 20)
         for k in range(20):
@@ -664,7 +664,7 @@ def test_the_width_of_a_bucket_divides_the_horizon():
 @pytest.mark.parametrize("make", [OnlinePlatt, Auto, lambda: Segmented(OnlinePlatt(), by=["c"])])
 def test_a_state_goes_on_to_the_last_bit(make):
     rng, join, tokens = random.Random(2), counted(make(), early=8.0, click_bits=64), []
-    for k in range(700):
+    for k in range(400):
         t = k / 5.0
         tokens.append(join.issue(rng.random(), t, keys={"c": k % 3}).token)
         join.resolve(rng.choice(tokens), True, t)
@@ -677,7 +677,7 @@ def test_a_state_goes_on_to_the_last_bit(make):
             loaded.use_key(KEY)
             join = loaded
     whole, other, tokens = counted(make(), early=8.0, click_bits=64), random.Random(2), []
-    for k in range(700):
+    for k in range(400):
         tokens.append(whole.issue(other.random(), k / 5.0, keys={"c": k % 3}).token)
         whole.resolve(other.choice(tokens), True, k / 5.0)
     assert state_of(whole) == state_of(join)

@@ -20,6 +20,8 @@ OPTIONAL = {
     "streamcal.spark.segments": "pyspark",
     "streamcal.spark.streams": "pyspark",
 }
+#: Those that learn for a second or more.
+COSTLY = ("streamcal.river.fused", "streamcal.river.multiclass")
 MODULES = ["streamcal", *(module.name for module in pkgutil.walk_packages(streamcal.__path__, "streamcal."))]
 
 
@@ -30,7 +32,9 @@ def examples_in(name):
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if name in COSTLY else []) for name in MODULES]
+)
 def test_the_examples_are_right(name):
     runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)
     said = []

@@ -68,7 +68,7 @@ def test_a_twentieth_of_right_forecasts_are_above_the_floor(levels, n, chance):
     assert 0.01 * streams < above < 0.12 * streams  # 0.05, and four standard errors of 150 streams are 0.07
 
 
-@pytest.mark.sample(3)
+@pytest.mark.full
 @pytest.mark.parametrize(("of_positives", "of_negatives"), [(1.0, 20.0), (1.0, 5.0), (8.0, 1.0)])
 def test_right_forecasts_of_a_stream_sampled_by_label(of_positives, of_negatives):
     """All rows of one label and a part of the others, which have its inverse as weight."""

@@ -306,7 +306,7 @@ def test_nearly_collinear_minorants(kernel, bend):
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("kernel", BOTH)
-@pytest.mark.parametrize("growth", [pytest.param(1.05, marks=pytest.mark.full), 1.5, 7.0])
+@pytest.mark.parametrize("growth", [*(pytest.param(one, marks=pytest.mark.full) for one in (1.05, 1.5)), 7.0])
 def test_forward_decay(kernel, growth):
     """New observations weigh ever more, old ones are scaled down and pruned: as exponential forgetting does it."""
     rng = np.random.default_rng(4)

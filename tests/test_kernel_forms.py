@@ -196,7 +196,8 @@ def test_the_c_form_of_a_function_is_stated_once():
         assert not twice, f"{name}: {twice}"
 
 
-@pytest.mark.parametrize("missing", ["auto_steps", pytest.param("compensated", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("missing", [pytest.param("auto_steps", marks=pytest.mark.in_every_share), "compensated"])
 def test_where_one_kernel_is_not_compiled_none_is_used_compiled(missing, tmp_path):
     """A copy of the package without one compiled kernel forecasts the same."""
     if not COMPILED:

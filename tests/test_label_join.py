@@ -1267,9 +1267,9 @@ def survives(state, seed):
 @pytest.mark.parametrize(
     ("early", "seeds"),
     [
-        (None, range(50)),
-        (20.0, range(50)),
-        pytest.param(20.0, range(50, 6_000), marks=pytest.mark.full),
+        (None, range(25)),
+        (20.0, range(25)),
+        pytest.param(20.0, range(25, 6_000), marks=pytest.mark.full),
     ],
 )
 def test_random_damage_is_refused_or_harmless(early, seeds):

@@ -129,7 +129,7 @@ def mean_by_cdf(one: CalibratedDistribution) -> float:
 
 
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # the tolerance below is what counts
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("case", "number"), [(case, k) for case in WITHOUT_FORGETTING for k in range(len(case.makers))], ids=str
 )

@@ -205,7 +205,10 @@ def test_a_method_loads_no_library_that_it_does_not_need(name):
     ("name", "text"),
     [
         ("in.csv", "score,label,text\n" + '0.2,0,a\n0.7,1,"b, c"\n' * 5),
-        ("in.jsonl", '{"score": 0, "label": 0}\n{"score": 0.7, "label": 1, "text": "a"}\n' * 5),
+        pytest.param(
+            *("in.jsonl", '{"score": 0, "label": 0}\n{"score": 0.7, "label": 1, "text": "a"}\n' * 5),
+            marks=[pytest.mark.full, pytest.mark.in_every_share],
+        ),
     ],
 )
 def test_a_run_imports_no_other_command_and_nothing_that_it_was_not_asked_for(tmp_path, name, text):

@@ -194,7 +194,7 @@ def sampled_by_label(seed: int, of_positives: float, of_negatives: float, n: int
 def test_the_interval_of_the_calibration_ratio_where_a_label_is_sampled(
     of_positives: float, of_negatives: float
 ) -> None:
-    covered, lengths, logs, streams = 0, [], [], 300
+    covered, lengths, logs, streams = 0, [], [], 150
     for seed in range(streams):
         p, y, w = sampled_by_label(seed, of_positives, of_negatives)
         ratio = CalibrationRatio()
@@ -203,8 +203,8 @@ def test_the_interval_of_the_calibration_ratio_where_a_label_is_sampled(
         covered += low <= 1.0 <= high
         lengths.append(math.log(high / low))
         logs.append(math.log(ratio.get() or 0.0))
-    # Four standard errors of a share of 300 are 0.05; a standard deviation of 300 has a relative error of 4 %.
-    assert covered >= 0.9 * streams
+    # Four standard errors of a share of 150 are 0.07; a standard deviation of 150 has a relative error of 6 %.
+    assert covered >= 0.88 * streams
     assert np.mean(lengths) == pytest.approx(2 * 1.96 * np.std(logs), rel=0.2)
 
 

@@ -100,7 +100,7 @@ def test_false_alarms_are_as_few_as_promised(centre):
     assert found <= binom.isf(1e-6, streams, 0.05)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize("centre", [-1.0, -3.2])
 def test_false_alarms_of_the_detector_are_as_rare_as_promised(centre):
     """Compare the number of false alarms with its expectation, at most n/run_length.

@@ -369,7 +369,7 @@ def few(seed, n=None):
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("fraction", [0.05, 0.3, 0.5, 1.0])
 def test_acp_counts_the_nearest_scores(fraction):
-    for seed in range(8):
+    for seed in range(4):
         s, y, w, queries = few(seed)
         cal = AdaptiveCalibration(NearestScores(fraction), resolution=None)
         cal.learn_many(s, y, w)
@@ -380,7 +380,7 @@ def test_acp_counts_the_nearest_scores(fraction):
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("half_width", [0.0, 0.0625, 0.25, 2.0])
 def test_acp_counts_a_fixed_width(half_width):
-    for seed in range(40):
+    for seed in range(20):
         s, y, w, queries = few(seed)
         ends = [score + side for score in s for side in (-half_width, half_width) if 0.0 <= score + side <= 1.0]
         queries = np.concatenate((queries, ends))

@@ -145,7 +145,7 @@ def test_empirical_density_is_the_papers_recipe(calibrator, fit, within):
     cal = EmpiricalDensity(calibrator, inner, support=SUPPORT)
     cal.learn_many(INFORMED, INFORMED_Y)
     edges = np.array([SUPPORT[0], *inner, SUPPORT[1]])
-    for forecast in informed(3, seed=1)[0]:
+    for forecast in informed(1, seed=1)[0]:
         expected = empirical(fit, inner, forecast)
         found = cal.predict_one(forecast)
         np.testing.assert_allclose(np.diff(found.cdf(edges)), expected, rtol=0.0, atol=within)

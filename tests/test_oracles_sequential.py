@@ -138,7 +138,7 @@ def test_online_platt_is_a_mixture_of_lines_of_every_memory(name, late):
     assert (by_hand.capped > 0) == (name == "far")
 
 
-@pytest.mark.parametrize("lag", [20, 200])
+@pytest.mark.parametrize("lag", [pytest.param(20, marks=pytest.mark.full), 200])
 def test_what_waits_is_rounded_and_loses_nothing(lag):
     """By less than 1e-3 of what it gains on the score; what is rounded stays as it is."""
     s, y, _ = stream(6, 3_000, shape=3.0)
@@ -274,7 +274,7 @@ def test_online_beta_is_the_plain_transcription(weights):
 
 def test_online_beta_projects_onto_its_ball(monkeypatch):
     monkeypatch.setattr(newton, "RADIUS", 1.7)
-    s, y, _ = stream(2, 600, shape=0.2)
+    s, y, _ = stream(2, 300, shape=0.2)
     cal, by_hand, x = OnlineBeta(), OnlineBetaByHand(radius=1.7), log_odds(s)
     for i in range(len(s)):
         cal.learn_one(s[i], y[i])
@@ -282,7 +282,7 @@ def test_online_beta_projects_onto_its_ball(monkeypatch):
         # SLSQP stops where the objective no longer falls in double precision: at the root of 1e-16, in θ.
         np.testing.assert_allclose(theta_of(cal), by_hand.theta, rtol=0.0, atol=1e-6)
         assert np.linalg.norm(theta_of(cal)) <= 1.7 * (1.0 + 1e-12)
-    assert by_hand.projected > 100
+    assert by_hand.projected > 50
 
 
 @pytest.mark.parametrize("exponent", [*range(-60, 60, 10), 59])

@@ -64,7 +64,7 @@ def test_every_extra_is_installed_alone():
 
 def test_shares_of_the_suite_are_all_of_it(request):
     has_turn = request.config.pluginmanager.getplugin(str(ROOT / "tests" / "conftest.py")).has_turn
-    for share in (6, 16):
+    for share in (2, 6, 24):
         for name in (f"tests/test_laws.py::test[{k}]" for k in range(500)):
             assert [has_turn(name, share, 1_776 + k) for k in range(share)].count(True) == 1
     ci = ROOT / ".ci" / "run"

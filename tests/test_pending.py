@@ -57,7 +57,7 @@ def plain(cal):
 def test_labels_come_in_another_order_to_a_calibrator_that_was_saved(make):
     """Each prediction is pickled; in between others are asked for, and every seventh label never comes."""
     cal, saved, waiting = make(), make(), []
-    for k, (score, keys, y) in enumerate(traffic(150)):
+    for k, (score, keys, y) in enumerate(traffic(80)):
         issued, again = (one.issue(score, **given(one, keys)) for one in (cal, saved))
         assert issued.p == again.p
         assert len(pickle.dumps(issued)) < 2_000 + 8 * len(issued.record)
@@ -110,7 +110,7 @@ def test_one_vs_rest_keeps_the_records_of_its_binary_methods(method):
     """Of labels that have no calibrator yet too, and one that comes without a score; further predictions do nothing."""
     rng = np.random.default_rng(2)
     loop, at_once, late, saved, waiting = (*(OneVsRest(method()) for _ in range(4)), [])
-    for k in range(80):
+    for k in range(65):
         a = float(rng.choice([0.25, 0.5, 0.625]))
         scores = {"a": a, "b": 0.875 - a, "c": 0.125} if k % 10 else {"a": a, "b": 1.0 - a}
         y = "never seen" if k == 60 else "abc"[int(rng.integers(3))]

@@ -91,12 +91,12 @@ def written(journal: Journal) -> bytes:
 @pytest.mark.parametrize(("early", "most", "late"), [(None, 100_000, None), (30.0, 100_000, 0.0), (None, 150, 50.0)])
 def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, most: int, late: float | None) -> None:
     """Probabilities, counts, the state and the journal, in pieces of any size."""
-    for piece in (1, 40, 700):
+    for piece in (1, 40, 400):
         joins = []
         for many in (False, True):
             journal = Journal(tmp_path / f"{piece} {many}.journal")
             join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
-            joins.append((join, journal, taken(join, events(piece, 1_200), piece, many=many)))
+            joins.append((join, journal, taken(join, events(piece, 700), piece, many=many)))
         (one, first, loop), (other, second, columns) = joins
         if piece == 1:  # otherwise an error takes the place of the probabilities before it
             assert loop == columns

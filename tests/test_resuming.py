@@ -68,14 +68,14 @@ def test_the_same_command_goes_on_where_a_run_was_stopped(tmp_path: Path, out: s
     assert weight(state) == ROWS
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("out", "number"),
     [
-        pytest.param("out.csv", signal.SIGKILL, marks=pytest.mark.full),
-        pytest.param("out.csv", signal.SIGTERM, marks=pytest.mark.full),
+        ("out.csv", signal.SIGKILL),
+        ("out.csv", signal.SIGTERM),
         ("out.parquet", signal.SIGKILL),
-        pytest.param("out.jsonl.gz", signal.SIGKILL, marks=pytest.mark.full),
+        ("out.jsonl.gz", signal.SIGKILL),
         ("out.jsonl.gz", signal.SIGTERM),
     ],
 )
@@ -387,6 +387,8 @@ def test_a_pipe_continues_the_output_after_whole_lines(tmp_path: Path) -> None:
     assert weight(state) == 50
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_standard_input_is_not_overwritten(tmp_path: Path) -> None:
     source = save(tmp_path / "in.csv", made())
     before = source.read_bytes()

@@ -54,7 +54,7 @@ def test_labels_of_a_batch_are_those_of_its_rows(rows):
     model = CalibratedClassifier(pipeline(), OnlinePlatt())
     for features in (X[:rows], pl.from_pandas(X[:rows]), pa.Table.from_pandas(X[:rows], preserve_index=False)):
         assert not np.any(model.predict_many(features).to_numpy())  # of ½, as `predict_one` says
-    for batch in batches(5) * 4:
+    for batch in batches(5) * 2:
         model.learn_many(*batch)
     expected = [model.predict_one(x) for x, _ in ROWS[:rows]]
     assert rows < 200 or len(set(expected)) == 2

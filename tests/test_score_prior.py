@@ -126,14 +126,8 @@ def rare_stream(rate, rows, seed):
     return z, centre, rng.random(rows) < expit(centre + z)
 
 
-@pytest.mark.parametrize(
-    ("rate", "rows"),
-    [
-        (0.05, 100_000),
-        pytest.param(0.02, 200_000, marks=pytest.mark.full),
-        pytest.param(0.005, 400_000, marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("rate", "rows"), [(0.05, 100_000), (0.02, 200_000), (0.005, 400_000)])
 def test_the_total_is_right_and_nothing_is_impossible(rate, rows):
     """Forecast 2,000 to 5,000 events, each before it was learned, cold start included.
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import linear_model
 from scipy.optimize import brentq
@@ -571,6 +571,7 @@ def test_the_later_a_label_the_less_it_moves_the_weights():
 # -- states ------------------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=5)
 @given(st.integers(0, 300), st.sampled_from([4, 1000]), st.sampled_from(["ops", "isotonic"]))
 def test_saved_in_mid_stream(cut, most, method):
     scores, keys, y = stream(310, seed=14)

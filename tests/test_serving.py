@@ -1420,6 +1420,8 @@ def assert_headers_that_do_not_end_are_not_kept(port):
     assert asked(port, "/healthz") == {"status": "alive"}
 
 
+@pytest.mark.full
+@pytest.mark.in_every_share
 def test_connections_that_wait_for_their_client_make_room_for_others(command):
     """Silent ones, ones that send a byte now and then, and ones whose body does not come."""
     process, port = command("--horizon", "1h", "--memory", "--max-connections", "3")

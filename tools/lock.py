@@ -2,6 +2,7 @@
 
     python tools/lock.py                writes the file anew, for this version of Python on this system
     python tools/lock.py --fetch DIR    downloads the files into DIR; fails unless each has the hash written
+    python tools/lock.py --fetch DIR --to-build   only those that the package itself is built with
     python tools/lock.py --extra NAME…  prints what extras, and those that they include, name beside the package
 
 `.ci/run` fetches the files first, and installs as the README says from this folder alone. The constraints are for one
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +45,12 @@ def wanted() -> list[str]:
     return [
         *pyproject["build-system"]["requires"], *FOR_PIP, *pyproject["project"]["dependencies"], *of_extras(EXTRAS)
     ]  # fmt: skip
+
+
+def building() -> set[str]:
+    """Return the names of what the package itself is built with."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
+    return {re.split(r"\W", one)[0].lower() for one in build["requires"]} | set(FOR_PIP)
 
 
 def of_extras(names: Iterable[str]) -> list[str]:
@@ -77,14 +85,18 @@ def _line(chosen: dict) -> str:
     return f"{name}=={version} --hash=sha256:{chosen['download_info']['archive_info']['hashes']['sha256']}"
 
 
-def fetch(folder: str) -> int:
+def fetch(folder: str, to_build: bool) -> int:
     """Download the files; the exit status."""
-    locked = CONSTRAINTS.read_text(encoding="utf-8").partition(";")[0].lstrip("# ")
+    text = CONSTRAINTS.read_text(encoding="utf-8")
+    locked = text.partition(";")[0].lstrip("# ")
     if locked != system():
         print(f"{CONSTRAINTS.relative_to(ROOT)} is for {locked}; this is {system()}", file=sys.stderr)
         return NOT_TO_BE_HAD
-    command = ["download", "-q", "--no-deps", "--require-hashes", "-r", str(CONSTRAINTS), "-d", folder]
-    done = subprocess.run([sys.executable, "-m", "pip", *command], stderr=subprocess.PIPE, text=True)
+    lines = [line for line in text.splitlines() if not to_build or line.partition("==")[0] in building()]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as chosen:
+        print(*lines, sep="\n", file=chosen, flush=True)
+        command = ["download", "-q", "--no-deps", "--require-hashes", "-r", chosen.name, "-d", folder]
+        done = subprocess.run([sys.executable, "-m", "pip", *command], stderr=subprocess.PIPE, text=True)
     if done.returncode == 0:
         return 0
     print(done.stderr, file=sys.stderr)
@@ -94,9 +106,10 @@ def fetch(folder: str) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fetch", metavar="DIR")
+    parser.add_argument("--to-build", action="store_true")
     parser.add_argument("--extra", metavar="NAME", nargs="+")
     given = parser.parse_args()
     if given.extra is not None:
         print(*of_extras(given.extra), sep="\n")
         sys.exit()
-    sys.exit(write() if given.fetch is None else fetch(given.fetch))
+    sys.exit(write() if given.fetch is None else fetch(given.fetch, given.to_build))
