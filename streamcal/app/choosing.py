@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from streamcal.app.grouping import option, rare_option
-from streamcal.app.options import Span, check_scale, margin_of, span_of
+from streamcal.app.options import Span, check_scale, margin_of, option, rare_option, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY

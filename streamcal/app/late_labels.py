@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from streamcal.app.grouping import option, rare_option
 from streamcal.app.memory import room_for
-from streamcal.app.options import Span, span_of
+from streamcal.app.options import Span, option, rare_option, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.stream.files import same_file
 from streamcal.stream.run import Run
