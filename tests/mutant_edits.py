@@ -515,7 +515,7 @@ MUTANTS = [
     # -- streams and records ---------------------------------------------------------------------------------------
     Mutant(
         "write-not-atomic",
-        "stream/atomic.py",
+        "stream/durable.py",
         "        os.replace(temporary, target)\n",
         '        os.unlink(temporary)\n        open(target, "wb").write(content)\n',
         "a state is written over the old one, which a crash can destroy",
@@ -911,7 +911,7 @@ MUTANTS = [
     ),
     Mutant(
         "direction-without-a-test",
-        "stream/sample.py",
+        "stream/prequential.py",
         "excess / math.sqrt(variance) >= FALLING",
         "excess >= 0.0",
         "chance is taken for scores that fall with the label",

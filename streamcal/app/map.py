@@ -18,7 +18,7 @@ from streamcal.app.terminal import check_place, fail, one_line
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS
 from streamcal.maps.writing import FORMATS, written
-from streamcal.stream.atomic import atomic_write
+from streamcal.stream.durable import atomic_write
 from streamcal.stream.files import STANDARD_STREAM, same_file
 
 #: Options that are for one format.

@@ -19,10 +19,10 @@ import numpy as np
 from streamcal.errors import StateError
 from streamcal.learners.learner import Learner
 from streamcal.states import flag, listed, maybe, record, row, signed, text, whole
-from streamcal.stream import durable
-from streamcal.stream.atomic import atomic_write, lock, remove_left_over
 from streamcal.stream.batches import Batch
-from streamcal.stream.files import INPUTS, same_file
+from streamcal.stream.durable import atomic_write, remove_left_over
+from streamcal.stream.durable import load as load_state
+from streamcal.stream.files import INPUTS, lock, same_file
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import PARSED_AS_PROBABILITY, LabelReader, RecordError, parse_label
 
@@ -249,7 +249,7 @@ def load(path: Path) -> tuple[Any, Checkpoint]:
     StateError, OSError
         As `streamcal.load`.
     """
-    learner = durable.load(path)
+    learner = load_state(path)
     state = json.loads(path.read_bytes())
     try:
         return learner, Checkpoint.read(state[RUN]) if RUN in state else Checkpoint()

@@ -35,8 +35,8 @@ from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, 
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Certified, Ended, Group, Last, Step, group
 from streamcal.stream.history import History
+from streamcal.stream.prequential import StreamSample
 from streamcal.stream.records import label_text
-from streamcal.stream.sample import StreamSample
 from streamcal.stream.sources import Source, opened
 from streamcal.stream.times import TimeOrder
 

@@ -1,4 +1,4 @@
-"""Files: formats by their names, compression, and the files that names of inputs stand for.
+"""Files: formats by their names, compression, locks, and the files that names of inputs stand for.
 
 gzip and bzip2 are read by Python's own modules, Zstandard and LZ4 by Arrow.
 """
@@ -309,6 +309,29 @@ def title_of(files: Iterable[str]) -> str:
 def is_among(file: str | os.PathLike[str], files: Iterable[str]) -> bool:
     """Return whether a name refers to one of these files."""
     return any(same_file(file, one) for one in files)
+
+
+def lock(file: Any) -> None:
+    """Lock an open file until it is closed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process, or another opened file, has locked it.
+    OSError
+        If the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except PermissionError as error:  # of a file that is locked
+            raise BlockingIOError(*error.args) from None
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def can_be_read_twice(file: str) -> bool:

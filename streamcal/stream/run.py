@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class Run:
     frozen: bool = False  #: rows are predicted and not learned; `columns` has no label
     column: str = CALIBRATED  #: the name of the column of the output with the probabilities, default "calibrated"
     evaluation: Prequential | Replay | Applying = field(init=False)  #: it predicts, learns and measures
+    replay: Replay | None = field(default=None, init=False)  #: the evaluation, where labels come late
     taken: int = field(default=0, init=False)  #: the number of rows that were predicted
     skipped: int = field(default=0, init=False)  #: the number of rows skipped
     skipped_lines: int = field(default=0, init=False)  #: the number of lines that they take in the file
@@ -123,13 +124,13 @@ class Run:
             from streamcal.stream.impressions import ImpressionReader as reader
             from streamcal.stream.replay import Replay
 
-            self.evaluation = Replay(self.join, self.columns)
+            self.evaluation = self.replay = Replay(self.join, self.columns)
         if self.unit is not None and self.evaluation.raw is None:
             raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
         scores = "finite" if self.evaluation.raw is None else "probability"
         self._steps: Any = self.evaluation  # which takes the fields that the reader reads
         self._fields = reader(self.columns, self.unit or scores)
-        self._late_before = self._late_in_all
+        self._late_before = self.tally()["late"]
         self.order = TimeOrder()
         # Rows and their lines, those not counted yet: the reader is ahead of what is learned.
         self._rejected: list[tuple[dict[str, Any], int]] = []
@@ -199,18 +200,9 @@ class Run:
         return self.order.latest
 
     @property
-    def replay(self) -> Replay | None:
-        """The evaluation, where labels come late."""
-        return None if self.join is None else cast("Replay", self.evaluation)
-
-    @property
     def late(self) -> int:
         """The number of rows of this run that were too old to be learned."""
-        return max(self._late_in_all - self._late_before, 0)  # versions may have been forgotten meanwhile
-
-    @property
-    def _late_in_all(self) -> int:
-        return self.tally().get("late", 0)
+        return max(self.tally()["late"] - self._late_before, 0)  # versions may have been forgotten meanwhile
 
     @property
     def learning(self) -> list[Calibrator | Keyed]:

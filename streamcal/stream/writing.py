@@ -21,9 +21,8 @@ import numpy as np
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.atomic import lock
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
-from streamcal.stream.files import DELIMITERS, STANDARD_STREAM, FileKind, opened_to_write
+from streamcal.stream.files import DELIMITERS, STANDARD_STREAM, FileKind, lock, opened_to_write
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import UTF_8, RecordError
 from streamcal.stream.tables import TableWriter
