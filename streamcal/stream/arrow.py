@@ -6,8 +6,8 @@ It runs on one thread: a calibrator learns one observation after another.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -104,12 +104,16 @@ def texts(values: Sequence[bytes]) -> Any:
 def _with_quotes(column: Any, delimiter: bytes) -> Any:
     """Return a binary column with quotes around what needs them in CSV."""
     text = bytes(content(column))
-    if not any(mark in text for mark in (b'"', delimiter, b"\n", b"\r")):
+    marks = [mark for mark in ('"', delimiter.decode(), "\n", "\r") if mark.encode() in text]
+    if not marks:
         return column
-    needed = MatchSubstringOptions(f'["\r\n{re.escape(delimiter.decode())}]')
-    doubled = call_function("replace_substring", [column], ReplaceSubstringOptions('"', '""'))
-    quoted = joined([b'"', doubled, b'"'], b"")
-    return call_function("if_else", [call_function("match_substring_regex", [column], needed), quoted, column])
+    # several times as fast as a regular expression of all marks
+    matches = [call_function("match_substring", [column], MatchSubstringOptions(mark)) for mark in marks]
+    needed = reduce(lambda first, second: call_function("or", [first, second]), matches)
+    doubled = column
+    if marks[0] == '"':
+        doubled = call_function("replace_substring", [column], ReplaceSubstringOptions('"', '""'))
+    return call_function("if_else", [needed, joined([b'"', doubled, b'"'], b""), column])
 
 
 def content(column: Any) -> memoryview:
