@@ -904,8 +904,8 @@ MUTANTS = [
     Mutant(
         "unit-of-times-ignored-in-bulk",
         "stream/times.py",
-        "return found / self._factor",
-        "return found",
+        "return numbers / self._factor",
+        "return numbers",
         "in bulk, milliseconds are read as seconds",
         "test_times test_columns",
     ),

@@ -124,11 +124,11 @@ def load(path: str | os.PathLike[str], kind: Any = Saved) -> Any:
         cls = _class_named(name)
         if not issubclass(cls, kind):
             raise StateError(f"the file holds the state of {_a(name)}, not of {_a(kind.__name__)}; give kind={name}")
-        found = cls.from_state(state)
+        loaded = cls.from_state(state)
     except StateError as error:
         raise StateError(f"{os.fspath(path)}: {error}") from error
-    logger.debug("loaded %s from %s", _described(found), path)
-    return found
+    logger.debug("loaded %s from %s", _described(loaded), path)
+    return loaded
 
 
 def _a(name: str) -> str:
@@ -136,10 +136,10 @@ def _a(name: str) -> str:
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
-def _described(one: Saved) -> str:
+def _described(learner: Saved) -> str:
     """Describe a learner: its class, and the weight that it holds."""
-    name = type(one).__name__
-    return f"{name} of weight {one.n:g}" if isinstance(one, Learner) else name
+    name = type(learner).__name__
+    return f"{name} of weight {learner.n:g}" if isinstance(learner, Learner) else name
 
 
 def _class_named(name: str) -> type[Any]:

@@ -331,16 +331,16 @@ class Prequential(Measures):
             those before the first that cannot be predicted or learned: `step` of that one says why.
         """
         begun = process_time()
-        found = self._predict_and_learn(scores, y, w, t, keys)
+        predictions = self._predict_and_learn(scores, y, w, t, keys)
         self.seconds += process_time() - begun
-        count = len(found)
+        count = len(predictions)
         weights = np.ones(count) if w is None else w[:count]
-        self.add(found[:, 0], scores[:count], y[:count].astype(np.float64), weights)
+        self.add(predictions[:, 0], scores[:count], y[:count].astype(np.float64), weights)
         if self.observer is not None and count:
             learned = {name: column[:count] for name, column in (keys or {}).items()}  # type: ignore[index]
             times = None if t is None else t[:count]
-            self.observer.many(scores[:count], y[:count], weights, found[:, 0], learned, times)
-        return found
+            self.observer.many(scores[:count], y[:count], weights, predictions[:, 0], learned, times)
+        return predictions
 
     def _predict_and_learn(
         self, scores: FloatArray, y: NDArray[np.bool_], w: FloatArray | None, t: FloatArray | None, keys: Columns | None
@@ -359,16 +359,16 @@ class Prequential(Measures):
             return np.empty((0, 3 if calibrator.has_interval else 1))
         if predictions is not None:
             return predictions[:, np.newaxis]
-        found: list[float] = []
+        probabilities: list[float] = []
         weights, times = repeat(1.0) if w is None else w.tolist(), repeat(None) if t is None else t.tolist()
         try:
             for score, label, weight, time in zip(scores.tolist(), y.tolist(), weights, times, strict=False):
                 p = calibrator.predict_one(score, time)
                 calibrator.learn_one(score, label, weight, time)
-                found.append(p)
+                probabilities.append(p)
         except StreamcalError:  # a solver that fails, or a time too far ahead
             pass
-        return np.array(found, dtype=np.float64)[:, np.newaxis]
+        return np.array(probabilities, dtype=np.float64)[:, np.newaxis]
 
 
 class _WithInterval(Protocol):
@@ -381,13 +381,13 @@ class _WithInterval(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
 
-def _chosen(given: str | Calibrator | Keyed) -> Calibrator | Keyed:
+def _chosen(asked: str | Calibrator | Keyed) -> Calibrator | Keyed:
     """Return what is evaluated; `InputError` for anything but a calibrator, or one that reads keys."""
-    if isinstance(given, str | Calibrator):
-        return chosen(given, Calibrator, REGISTRY)
+    if isinstance(asked, str | Calibrator):
+        return chosen(asked, Calibrator, REGISTRY)
     from streamcal.live.keyed import Entrant
 
-    return chosen(given, Entrant, REGISTRY)
+    return chosen(asked, Entrant, REGISTRY)
 
 
 def predictor(calibrator: Any) -> Callable[[float, Time | None], Prediction]:

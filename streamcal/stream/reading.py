@@ -306,13 +306,13 @@ class RecordReader:
             compression = None
         if compression is not None:
             ending = next(ending for ending, name in COMPRESSIONS.items() if name == compression)
-            found, allowed = f"compressed by {compression}", f"that, with a name that ends in {ending}"
+            kind, allowed = f"compressed by {compression}", f"that, with a name that ends in {ending}"
         else:
-            found, allowed = next((one for magic, one in OTHER_KINDS.items() if begin.startswith(magic)), ("", ""))
-        if found == "Parquet" and self.path == STANDARD_STREAM:
+            kind, allowed = next((other for magic, other in OTHER_KINDS.items() if begin.startswith(magic)), ("", ""))
+        if kind == "Parquet" and self.path == STANDARD_STREAM:
             FileKind.of(self.path, "parquet")  # says why not
-        if found:
-            raise RecordError(f"the file is {found}", allowed, file=self.path)
+        if kind:
+            raise RecordError(f"the file is {kind}", allowed, file=self.path)
 
     def _opened(self) -> tuple[Any, bool]:
         """Open the file, which is closed with the reader; return it and whether its end is known, unlike a pipe's."""
@@ -395,7 +395,7 @@ class RecordReader:
         """
         while self.row < end:
             last = min(self.row + self._batch_rows, end)
-            for number in [one for one in errors if one <= last]:
+            for number in [bad for bad in errors if bad <= last]:
                 if self._on_bad_row is None:
                     self.row = number - 1
                     yield batch.take(slice(int(np.searchsorted(batch.numbers, number))))
@@ -412,8 +412,8 @@ class RecordReader:
         self._open_text()
         line = self._line()
         header = "" if line is None else _decoded(line[1])
-        if line is not None and (found := SEPARATOR_LINE.fullmatch(header)):
-            self.delimiter = self.delimiter or found[1]
+        if line is not None and (separator := SEPARATOR_LINE.fullmatch(header)):
+            self.delimiter = self.delimiter or separator[1]
             self._at, line = line.end(), None
         self.delimiter = self.delimiter or _delimiter_of(header)
         self._grammar = Grammar(self.delimiter)
@@ -589,8 +589,8 @@ def check_alike(files: Sequence[str], used: Sequence[str], *, outputs: bool, **r
             reason = f"the format is {reader.kind.format}, and that of {first.path} is {first.kind.format}"
             raise RecordError(reason, "files of one format", file=reader.path)
         if outputs and reader.kind.format != "jsonl" and reader.names != first.names:
-            found, wanted = next(pair for pair in zip_longest(reader.names, first.names) if pair[0] != pair[1])
-            there = "no column" if found is None else repr(found)
+            name, wanted = next(pair for pair in zip_longest(reader.names, first.names) if pair[0] != pair[1])
+            there = "no column" if name is None else repr(name)
             reason = f"it has {there} where {first.path} has {'none' if wanted is None else repr(wanted)}"
             raise RecordError(reason, "for an output, the same columns in the same order", file=reader.path)
 
