@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, held
+from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, resumed_note
 from streamcal.app.compare import check_report, compare, report
 from streamcal.app.doctor import NAME_AND_VERSION, environment, method_times, summary
 from streamcal.app.late_labels import LateOptions, closing_lines, waiting
@@ -192,7 +192,7 @@ def run(
         console = Console(stderr=STANDARD_STREAM in files[-2:], quiet=write.quiet, **PLAIN)
         page = None if write.html is None else _run_report(job, write.html)
         console.print(summary())
-        of_state = f"{calibrator!r}{held(calibrator, write.state)}"
+        of_state = f"{calibrator!r}{resumed_note(calibrator, write.state)}"
         console.print(of_state if join is None else f"{join!r}{waiting(join)}")
         interrupted = executed(job, read.files, write.out, read.rejects, quiet=write.quiet)
         _report(console, job, seconds=method.in_seconds if late.horizon is None else bool(late.horizon.unit))
@@ -228,11 +228,11 @@ def methods_(
     console = Console(highlight=False, markup=False)
     if name is not None:
         packages: tuple[Methods[Any], ...] = (REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS)
-        found = next((methods[name] for methods in packages if name in methods), None)
-        if found is None:
+        cls = next((methods[name] for methods in packages if name in methods), None)
+        if cls is None:
             known = [*ALIASES, *(key for methods in packages for key in methods)]
             fail(f"{name!r} is unknown{did_you_mean(name, known)}; `streamcal methods` lists the methods")
-        console.print(f"{found.__module__}.{found.__name__}\n\n{inspect.getdoc(found)}", soft_wrap=True)
+        console.print(f"{cls.__module__}.{cls.__name__}\n\n{inspect.getdoc(cls)}", soft_wrap=True)
         return
     _print_methods(console)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
@@ -286,8 +286,8 @@ def _print_methods(console: Console) -> None:
 @app.command()
 def doctor() -> None:
     """Show which files and kernels are in use, and the versions."""
-    for what, found in environment().items():
-        typer.echo(f"{what:16} {found}")
+    for what, version in environment().items():
+        typer.echo(f"{what:16} {version}")
 
 
 @app.command(cls=Grouped)
@@ -442,8 +442,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
         console.print(line)
     for what, count in job.tally().items():
         if count:
-            kept = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
-            console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
+            stored = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
+            console.print(f"{EVICTED_TO_STORE if stored else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         (Console(stderr=True, **PLAIN) if console.quiet else console).print(f"warning: {line}")
 
@@ -481,10 +481,10 @@ def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:
     for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)
         deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
-        held, stored = len(calibrator.levels(field)), calibrator.levels_stored(field)
+        in_memory, stored = len(calibrator.levels(field)), calibrator.levels_stored(field)
         away = f" ({stored:,} of them in the store)" if stored else ""
         differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
-        yield f"segments by {name}: {held + stored:,}{away}, {differ}"
+        yield f"segments by {name}: {in_memory + stored:,}{away}, {differ}"
 
 
 def _groups_found(calibrator: Multicalibrated) -> Iterator[str]:

@@ -262,10 +262,10 @@ def serve(
         if method.state is not None and journal is not None and journal.has_snapshot:
             text = "%s has a state of its own; %s is not used"
             logger.info(text, events.journal, method.state, extra={"event": "state unused"})
-        held = _room(served, labels.max_held)
+        most = _room(served, labels.max_held)
         if events.migrate and journal is not None:
-            _migrate(served, labels.spans, journal, held, labels.by_events)
-        join = _joined(served, labels.spans, journal, held, labels.by_events)
+            _migrate(served, labels.spans, journal, most, labels.by_events)
+        join = _joined(served, labels.spans, journal, most, labels.by_events)
         _take_challengers(join, served)
         _warn_of_scores(join, before if journal is None or not journal.n else None)
         service = Service(join, journal, settings, Page(live_page, POLICY))
@@ -382,12 +382,12 @@ def _opened(path: Path) -> Journal:
     return Journal(path)
 
 
-def _room(calibrator: Calibrator | Keyed | Shadow, given: int | None) -> int:
+def _room(calibrator: Calibrator | Keyed | Shadow, asked: int | None) -> int:
     """Return the number of predictions that may be remembered, and log it."""
-    held = room_for(calibrator) if given is None else given
-    told = {"event": "room", "predictions": held, "given": given is not None}
-    logger.info("room for %d predictions", held, extra=told)
-    return held
+    most = room_for(calibrator) if asked is None else asked
+    fields = {"event": "room", "predictions": most, "given": asked is not None}
+    logger.info("room for %d predictions", most, extra=fields)
+    return most
 
 
 def _joined(
