@@ -1,4 +1,4 @@
-"""What pending labels cost a `LabelJoin`: the click log with horizons of 6 and 24 hours, millions pending, and `serve`.
+"""What pending labels cost: the click log with horizons of 6 and 24 hours, millions pending, `run` and `serve`.
 
     python -m benchmarks.pending                        # 25 minutes; writes a section of docs/late_labels_measured.md
     python -m benchmarks.pending --rows 200000 --pending 20000 --seconds 2    # shortened, prints only
@@ -16,6 +16,9 @@ import datetime
 import math
 import multiprocessing
 import os
+import re
+import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +28,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import streamcal
 from benchmarks import report, serving
@@ -54,6 +59,8 @@ LONG = 1e9
 #: Impressions a batch where they wait, and the seconds between two of them.
 BATCH, APART = 10_000, 0.001
 SECONDS, SERVED = 20.0, 1_000_000
+#: Rows that `run` reads of a day; its horizon, and those with which every label is pending at the end, and hardly one.
+ROWS_OF_A_DAY, USUAL, ALL, NONE = 2_000_000, "1h", "1000d", "1s"
 
 
 def each(cal: Any, horizon: float) -> Any:
@@ -277,6 +284,60 @@ def restart_table(n: int) -> str:
     return "\n".join(lines)
 
 
+# -- the command `run` -------------------------------------------------------------------------------------------------
+
+RUN_HEAD = (
+    "| method | rows | rows per second | processor time, s | bytes for a pending prediction |\n"
+    "|---|---:|---:|---:|---:|"
+)
+
+
+def day(path: Path, n: int) -> None:
+    """Write a day of impressions to a Parquet file; clicks come ten minutes later in the mean."""
+    rng = np.random.default_rng(SEED)
+    issued = np.sort(86_400.0 * rng.random(n))
+    scores = rng.beta(1.0, 5.0, n)
+    clicked = rng.random(n) < scores
+    outcome = pa.array(issued + rng.exponential(600.0, n), mask=~clicked)
+    columns = {"id": np.arange(n), "t": issued, "score": scores, "click": clicked, "click_t": outcome}
+    pq.write_table(pa.table(columns), path)
+
+
+class Ran(NamedTuple):
+    """What a run says of its pace, its processor time with the start, and the most bytes that it had in memory."""
+
+    pace: str
+    seconds: float
+    most: int
+
+
+def ran(method: str, path: Path, n: int, horizon: str) -> Ran:
+    """Let `streamcal run` read a day, as the only other process that this one starts."""
+    columns = ("--score", "score", "--label", "click", "--id", "id", "--event-time", "t", "--label-time", "click_t")
+    options = ("--method", method, "--horizon", horizon, "--max-held", str(n + 2), "--out", f"{path}.out.parquet")
+    command = [sys.executable, "-m", "streamcal", "run", str(path), *columns, *options]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    pace = re.search(r"([\d,]+) rows per second", printed)
+    assert pace is not None, printed
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Ran(pace[1], used.ru_utime + used.ru_stime, 1024 * used.ru_maxrss)
+
+
+def run_table(n: int) -> str:
+    """Run over a day with late labels: the pace, and what memory grows by where all labels are pending at the end."""
+    lines = [RUN_HEAD]
+    print(RUN_HEAD, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "day.parquet")
+        day(path, n)
+        for method in ("online-platt", "auto"):
+            usual, all_pending, none = (run_alone(ran, method, path, n, horizon) for horizon in (USUAL, ALL, NONE))
+            each = (all_pending.most - none.most) / n
+            lines.append(f"| `{method}` | {n:,} | {usual.pace} | {usual.seconds:.1f} | {each:.0f} |")
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
 # -- the service -------------------------------------------------------------------------------------------------------
 
 SERVED_HEAD = (
@@ -326,6 +387,7 @@ PARTS = {
     "columns": "Verbs one by one and in columns, processor time",
     "pending": "Predictions whose labels are all pending",
     "restart": "Stop and start with a journal, processor time",
+    "run": "`streamcal run` over a day in Parquet: pace with a horizon of an hour, bytes with all labels pending",
     "serve": "`streamcal serve` without a journal, asked at a steady pace",
 }
 
@@ -337,6 +399,7 @@ def tables(rows: int, pending: int, seconds: float, only: str | None = None) -> 
         "columns": columns_table,
         "pending": lambda: pending_table(pending),
         "restart": lambda: restart_table(pending),
+        "run": lambda: run_table(min(pending, ROWS_OF_A_DAY)),
         "serve": lambda: served_table(min(pending, SERVED), seconds),
     }
     begun = time.perf_counter()

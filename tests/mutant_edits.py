@@ -515,7 +515,7 @@ MUTANTS = [
     # -- streams and records ---------------------------------------------------------------------------------------
     Mutant(
         "write-not-atomic",
-        "stream/atomic.py",
+        "stream/durable.py",
         "        os.replace(temporary, target)\n",
         '        os.unlink(temporary)\n        open(target, "wb").write(content)\n',
         "a state is written over the old one, which a crash can destroy",
@@ -904,14 +904,14 @@ MUTANTS = [
     Mutant(
         "unit-of-times-ignored-in-bulk",
         "stream/times.py",
-        "return found / self._factor",
-        "return found",
+        "return numbers / self._factor",
+        "return numbers",
         "in bulk, milliseconds are read as seconds",
         "test_times test_columns",
     ),
     Mutant(
         "direction-without-a-test",
-        "stream/sample.py",
+        "stream/prequential.py",
         "excess / math.sqrt(variance) >= FALLING",
         "excess >= 0.0",
         "chance is taken for scores that fall with the label",

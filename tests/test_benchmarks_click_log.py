@@ -101,8 +101,15 @@ def test_lines_of_the_tables():
     )
     late = pending.log_line("each", "`OnlinePlatt()`", 6, 8_000)
     assert late.count("|") == pending.LOG_HEAD.partition("\n")[0].count("|")
-    found = pending.grown("each", "`OnlinePlatt()`", 8_000)
+    found = pending.grown("each", "`OnlinePlatt()`", 8_000, True)
     assert 16 < found.written / 8_000 < 200
+
+
+@pytest.mark.full
+def test_a_day_is_run_over_with_its_labels_pending():
+    first, second = pending.run_table(20_000).splitlines()[2:]
+    assert re.fullmatch(r"\| `online-platt` \| 20,000 \| [\d,]+ \| [\d.]+ \| -?\d+ \|", first)
+    assert second.startswith("| `auto` | 20,000 |")
 
 
 @pytest.mark.sample(2)

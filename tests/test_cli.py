@@ -37,7 +37,7 @@ from streamcal import fusion, multiclass, regression
 from streamcal.app.choosing import new_calibrator as calibrator_of
 from streamcal.app.cli import app
 from streamcal.app.doctor import method_times
-from streamcal.app.grouping import ALL
+from streamcal.app.options import ALL
 from streamcal.app.report import log_loss_verdict
 from streamcal.app.terminal import CLOSED_PIPE, INTERRUPTED, USAGE_ERROR
 from streamcal.calibrators.auto import Auto

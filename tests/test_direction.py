@@ -22,7 +22,7 @@ from streamcal.fusion import METHODS as FUSION
 from streamcal.maps.base import ScaledMap
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.settings import decode, encode
-from streamcal.stream.sample import FALLING, MOST, StreamSample
+from streamcal.stream.prequential import FALLING, LARGEST_SAMPLE, StreamSample
 
 
 def sampled(scores: np.ndarray, labels: np.ndarray, *cuts: int) -> StreamSample:
@@ -53,7 +53,7 @@ def test_the_sample_is_bounded_and_does_not_depend_on_the_pieces() -> None:
     one, pieces, single = sampled(scores, labels), sampled(scores, labels, 1, 7, 9_000, 60_000), StreamSample()
     for s, y in zip(scores[:20_000].tolist(), labels[:20_000].tolist(), strict=True):
         single.add_one(s, y)
-    assert len(one._scores) <= MOST
+    assert len(one._scores) <= LARGEST_SAMPLE
     assert one._scores == pieces._scores == scores[:: one._every].tolist()
     assert single._scores == sampled(scores[:20_000], labels[:20_000])._scores
 

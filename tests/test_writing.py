@@ -25,10 +25,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from record_files import read
 
-from streamcal.stream import atomic
+from streamcal.stream import durable
 from streamcal.stream.arrow import read_csv
-from streamcal.stream.atomic import atomic_write
 from streamcal.stream.batches import CsvBatch, TableBatch
+from streamcal.stream.durable import atomic_write
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import RecordError
 from streamcal.stream.writing import RecordWriter
@@ -340,7 +340,7 @@ def test_atomic_write_that_fails_changes_nothing(tmp_path: Path, monkeypatch: py
     def fail(*_: object) -> None:
         raise OSError("the disk is full")
 
-    monkeypatch.setattr(atomic.os, step, fail)
+    monkeypatch.setattr(durable.os, step, fail)
     with pytest.raises(OSError, match="full"):
         atomic_write(path, b"new")
     assert path.read_bytes() == b"old"

@@ -172,7 +172,7 @@ def table(package: Path) -> list[tuple[str, str]]:
             (f"`{name}.predict_one`, uncompiled", f"{walk[name][0]} calls, {walk[name][1]} files")
             for name in ("VennAbers", "Auto")
         ),
-        ("`streamcal run`, three rows", f"{walk['run'][1]} files, {walk['run'][2]} changes of file"),
+        ("`streamcal run`, three rows", "{1} files, {0} calls, {2} changes of file".format(*walk["run"])),
         ("most parameters of a function", f"{parameters(most[1])} (`{most[0]}`)"),
         (f"functions of more than {MOST_PARAMETERS} parameters", f"{len(wide)} of {len(every):,}"),
         (f"functions of more than {MOST_LINES} lines", f"{len(long)} of {len(every):,}"),

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from streamcal.app.grouping import option, rare_option
-from streamcal.app.options import Span, check_scale, margin_of, span_of
+from streamcal.app.options import Span, check_scale, margin_of, option, rare_option, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import DEFAULT_METHOD, REGISTRY
@@ -109,7 +108,7 @@ class LevelOptions:
     ] = None
 
     @property
-    def given(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The parameters of `Segmented` that were given."""
         store = None if self.levels_store is None else os.fspath(self.levels_store)
         levels = {"store": store, "max_levels": self.max_levels, "pairs": self.pairs or None}
@@ -159,7 +158,7 @@ def choice_of(options: MethodOptions, levels: LevelOptions, *, timed: bool, decr
             fail("--scale margin and --set scale exclude each other")
         parameters["scale"] = options.margin(decreasing)
     groups = segments_of(levels.multicalibrate or [], "--multicalibrate")
-    return Choice(method, parameters, segments_of(levels.segment or []), levels.given, groups)
+    return Choice(method, parameters, segments_of(levels.segment or []), levels.parameters, groups)
 
 
 def segments_of(texts: list[str], option: str = "--segment") -> tuple[Field, ...]:
@@ -316,6 +315,6 @@ def _having(parameter: str) -> str:
     return f"; methods that have it: {', '.join(names)}" if names else ""
 
 
-def held(calibrator: Calibrator | Keyed, state: Path | None) -> str:
+def resumed_note(calibrator: Calibrator | Keyed, state: Path | None) -> str:
     """Return a note on the weight that the resumed state contains."""
     return f", resumed from {state} with weight {calibrator.n:,.6g}" if calibrator.n else ""

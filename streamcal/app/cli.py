@@ -19,15 +19,24 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, held
+from streamcal.app.choosing import LevelOptions, MethodOptions, calibrator_of, check_store, choice_of, resumed_note
 from streamcal.app.compare import check_report, compare, report
-from streamcal.app.configuring import Configured
 from streamcal.app.doctor import NAME_AND_VERSION, environment, method_times, summary
-from streamcal.app.grouping import Grouped, grouped, option, rare_option
 from streamcal.app.late_labels import LateOptions, closing_lines, waiting
 from streamcal.app.map import map_
 from streamcal.app.oddities import oddities, times_in_no_order
-from streamcal.app.options import OUTPUT, Labelled, OutputColumnOption, QuietOption, Span, span_of
+from streamcal.app.options import (
+    OUTPUT,
+    Grouped,
+    Labelled,
+    OutputColumnOption,
+    QuietOption,
+    Span,
+    grouped,
+    option,
+    rare_option,
+    span_of,
+)
 from streamcal.app.predict import predict
 from streamcal.app.report import NOTHING, conclusions, scores_table, times_read
 from streamcal.app.serve import VARIABLES, serve
@@ -38,7 +47,6 @@ from streamcal.app.terminal import (
     executed,
     exit_interrupted,
     fail,
-    failing,
     one_line,
     progress_bar,
 )
@@ -160,41 +168,40 @@ def run(
     asked = late.checked({**excluded, "--missing-label": read.missing_label})
     time = read.time if asked is None else asked.event_time
     choice = choice_of(method, levels, timed=time is not None, decreasing=read.decreasing)
-    with failing():
+    if write.state is not None:
+        _check_state_file(write.state, files)
+    with nullcontext() if write.state is None else checkpoints.locked(write.state), ExitStack() as opened:
+        calibrator, before = calibrator_of(choice, write.state)
+        check_store(calibrator, *files, write.state, late.journal, write.html)
+        if time is None and calibrator.forgets_by_time:
+            fail(f"{calibrator!r} forgets by time: name the column with --time")
+        join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
+        calibrator = calibrator if join is None else join.calibrator
+        fields = calibrator.fields
+        ids: dict[str, Any] = {"id": late.id, "label_time": late.label_time, "version": late.version}
+        skew = 0.0 if asked is None else asked.clock_skew
+        columns = read.columns(time=time, segments=fields, clock_skew=skew, **ids)
+        rows = (read.format, write.out, skips, read.rejects, read.delimiter, method.unit)
+        job = Run(calibrator, read.files, columns, *rows, join=join, column=write.output_column)
+        job.checkpoint, job.again = before, write.again
         if write.state is not None:
-            _check_state_file(write.state, files)
-        with nullcontext() if write.state is None else checkpoints.locked(write.state), ExitStack() as opened:
-            calibrator, before = calibrator_of(choice, write.state)
-            check_store(calibrator, *files, write.state, late.journal, write.html)
-            if time is None and calibrator.forgets_by_time:
-                fail(f"{calibrator!r} forgets by time: name the column with --time")
-            join = None if asked is None else opened.enter_context(asked.join(calibrator, *files))
-            calibrator = calibrator if join is None else join.calibrator
-            fields = calibrator.fields
-            ids: dict[str, Any] = {"id": late.id, "label_time": late.label_time, "version": late.version}
-            skew = 0.0 if asked is None else asked.clock_skew
-            columns = read.columns(time=time, segments=fields, clock_skew=skew, **ids)
-            rows = (read.format, write.out, skips, read.rejects, read.delimiter, method.unit)
-            job = Run(calibrator, read.files, columns, *rows, join=join, column=write.output_column)
-            job.checkpoint, job.again = before, write.again
-            if write.state is not None:
-                job.keep, job.keep_every = partial(checkpoints.save, calibrator, write.state), write.every
-            elif asked is not None:
-                asked.go_on(job, write.every)
-            job.checkpoint.require(job.reading, write.state or late.journal or "the state")
-            console = Console(stderr=STANDARD_STREAM in files[-2:], quiet=write.quiet, **PLAIN)
-            page = None if write.html is None else _run_report(job, write.html)
-            console.print(summary())
-            of_state = f"{calibrator!r}{held(calibrator, write.state)}"
-            console.print(of_state if join is None else f"{join!r}{waiting(join)}")
-            interrupted = executed(job, read.files, write.out, read.rejects, quiet=write.quiet)
-            _report(console, job, seconds=method.in_seconds if late.horizon is None else bool(late.horizon.unit))
-            if page is not None:
-                console.print(page.save(context))
-            if interrupted:
-                exit_interrupted(job)
-        if times_in_no_order(job):
-            raise typer.Exit(UNLEARNED)
+            job.keep, job.keep_every = partial(checkpoints.save, calibrator, write.state), write.every
+        elif asked is not None:
+            asked.go_on(job, write.every)
+        job.checkpoint.require(job.reading, write.state or late.journal or "the state")
+        console = Console(stderr=STANDARD_STREAM in files[-2:], quiet=write.quiet, **PLAIN)
+        page = None if write.html is None else _run_report(job, write.html)
+        console.print(summary())
+        of_state = f"{calibrator!r}{resumed_note(calibrator, write.state)}"
+        console.print(of_state if join is None else f"{join!r}{waiting(join)}")
+        interrupted = executed(job, read.files, write.out, read.rejects, quiet=write.quiet)
+        _report(console, job, seconds=method.in_seconds if late.horizon is None else bool(late.horizon.unit))
+        if page is not None:
+            console.print(page.save(context))
+        if interrupted:
+            exit_interrupted(job)
+    if times_in_no_order(job):
+        raise typer.Exit(UNLEARNED)
 
 
 app.command(cls=Grouped)(predict)
@@ -221,11 +228,11 @@ def methods_(
     console = Console(highlight=False, markup=False)
     if name is not None:
         packages: tuple[Methods[Any], ...] = (REGISTRY, multiclass.METHODS, fusion.METHODS, regression.METHODS)
-        found = next((methods[name] for methods in packages if name in methods), None)
-        if found is None:
+        cls = next((methods[name] for methods in packages if name in methods), None)
+        if cls is None:
             known = [*ALIASES, *(key for methods in packages for key in methods)]
             fail(f"{name!r} is unknown{did_you_mean(name, known)}; `streamcal methods` lists the methods")
-        console.print(f"{found.__module__}.{found.__name__}\n\n{inspect.getdoc(found)}", soft_wrap=True)
+        console.print(f"{cls.__module__}.{cls.__name__}\n\n{inspect.getdoc(cls)}", soft_wrap=True)
         return
     _print_methods(console)
     console.print('\nParameters are set one by one:\n  --method bernstein --set degree=10 --set "scale=Logit(-8, 0)"')
@@ -279,8 +286,8 @@ def _print_methods(console: Console) -> None:
 @app.command()
 def doctor() -> None:
     """Show which files and kernels are in use, and the versions."""
-    for what, found in environment().items():
-        typer.echo(f"{what:16} {found}")
+    for what, version in environment().items():
+        typer.echo(f"{what:16} {version}")
 
 
 @app.command(cls=Grouped)
@@ -323,13 +330,13 @@ def sample(
         np.arange(1, rows + 1),
         clicked,
     )
-    with failing(), RecordWriter(file, SAMPLE_COLUMNS) as writer:
+    with RecordWriter(file, SAMPLE_COLUMNS) as writer:
         table = zip(*(column.tolist() for column in columns), strict=True)
         writer.write(dict(zip(SAMPLE_COLUMNS, row, strict=True)) for row in table)
     typer.echo(f"{file}: {rows:,} rows, {int(stream.click.sum()):,} clicks; score: pctr, label: click")
 
 
-@app.command()
+@app.command(cls=Grouped)
 def demo(
     picture: Annotated[Path, typer.Option(metavar="FILE", help="Save the picture here.")] = Path("streamcal-demo.png"),
 ) -> None:
@@ -348,16 +355,15 @@ def demo(
 
     console = Console(highlight=False)
     check_place(picture, "picture")
-    with failing():
-        with progress_bar("bank marketing") as tell:
-            result = show.run(tell)
-        demo_report.report(result, console)
-        demo_report.save_picture(result, picture, console)
+    with progress_bar("bank marketing") as tell:
+        result = show.run(tell)
+    demo_report.report(result, console)
+    demo_report.save_picture(result, picture, console)
     console.print("\nThe same on your own file:", soft_wrap=True)
     console.print("  streamcal run FILE.csv --score COLUMN --label COLUMN --out calibrated.csv", soft_wrap=True)
 
 
-app.command(cls=Configured, context_settings={"auto_envvar_prefix": VARIABLES})(serve)
+app.command(cls=Grouped, context_settings={"auto_envvar_prefix": VARIABLES})(serve)
 
 
 def main() -> None:
@@ -436,8 +442,8 @@ def _report(console: Console, job: Run, *, seconds: bool) -> None:
         console.print(line)
     for what, count in job.tally().items():
         if count:
-            kept = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
-            console.print(f"{EVICTED_TO_STORE if kept else TALLIES[what]}: {count:,}")
+            stored = what == "evicted" and getattr(job.learning[-1], "store", None) is not None
+            console.print(f"{EVICTED_TO_STORE if stored else TALLIES[what]}: {count:,}")
     for line in oddities(job, seconds=seconds):
         (Console(stderr=True, **PLAIN) if console.quiet else console).print(f"warning: {line}")
 
@@ -475,10 +481,10 @@ def _segments_found(calibrator: Calibrator | Keyed) -> Iterator[str]:
     for field in calibrator.by:
         name = field if isinstance(field, str) else ",".join(field)
         deviation, share = math.sqrt(calibrator.variance(field)), 1.0 - calibrator.weights(field)["nothing"]
-        held, stored = len(calibrator.levels(field)), calibrator.levels_stored(field)
+        in_memory, stored = len(calibrator.levels(field)), calibrator.levels_stored(field)
         away = f" ({stored:,} of them in the store)" if stored else ""
         differ = f"which differ by {deviation:.2f} in log-odds; corrections weigh {share:.0%}"
-        yield f"segments by {name}: {held + stored:,}{away}, {differ}"
+        yield f"segments by {name}: {in_memory + stored:,}{away}, {differ}"
 
 
 def _groups_found(calibrator: Multicalibrated) -> Iterator[str]:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from streamcal.app.choosing import METHOD, SEGMENTS, segments_of
-from streamcal.app.grouping import grouped, option
 from streamcal.app.late_labels import LateLabels, LateLog
-from streamcal.app.options import Labelled, UnitOption
+from streamcal.app.options import Labelled, UnitOption, grouped, option
 from streamcal.app.report import NOTHING
-from streamcal.app.terminal import INTERRUPTED, check_place, fail, failing, shares_terminal
+from streamcal.app.terminal import INTERRUPTED, check_place, fail, shares_terminal
 from streamcal.calibrators.registry import COMPARED, RAW, REGISTRY
 from streamcal.stream.columns import Columns
 from streamcal.stream.files import ADDRESS, STANDARD_STREAM, is_among, same_file, title_of
@@ -130,11 +129,10 @@ def compare(
     job = _compared(asked)
     if asked.time is not None and html is None and not job.reads_time:
         typer.echo(f"streamcal: warning: --time has no effect: {NO_TIMES}", err=True)
-    with failing():  # a closed pipe would be exit code 1, which says that no method is better
-        if as_json:
-            typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
-        else:
-            _print(job)
+    if as_json:
+        typer.echo(json.dumps(job.comparison.to_dict(), allow_nan=False))
+    else:
+        _print(job)
     if html is not None:
         _save_report(job, asked, html)
     job.exit(check)
@@ -248,7 +246,7 @@ def _compared(asked: Asked) -> Compared:
         fail(f"{asked.rejects}: --rejects would overwrite the input; give another name")
     if asked.rejects == STANDARD_STREAM:
         fail("--rejects is a file, since the result is on standard output; give its name in place of -")
-    with failing(), ExitStack() as files:
+    with ExitStack() as files:
         names = [name.strip() for name in asked.methods.split(",") if name.strip()]
         fields = {"segments": asked.fields, "multicalibrate": asked.groups}
         late = asked.log
@@ -349,8 +347,7 @@ def _save_report(job: Compared, asked: Asked, path: Path) -> None:
 
     if job.nothing is not None:
         fail(f"{path}: there is no report: {job.nothing}")
-    with failing():
-        save_report(job.comparison, path, command=asked.command)
+    save_report(job.comparison, path, command=asked.command)
 
 
 def _processes(sources: Sequence[str]) -> int:

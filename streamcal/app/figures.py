@@ -128,7 +128,7 @@ def maps(data: ReportData) -> Figure:
     texts = []
     for row in zip(*(series.mapped for _, series in drawn), strict=True):
         values = [(series.name, short(p)) for (_, series), (_, p) in zip(drawn, row, strict=True)]
-        texts.append((canvas.across(row[0][0]), _said(f"score {short(row[0][0])}", values)))
+        texts.append((canvas.across(row[0][0]), _stop_text(f"score {short(row[0][0])}", values)))
     names = _listed([series.name for _, series in drawn])
     keyed = any(series.shown.startswith(KEYED) for _, series in drawn)
     return Figure(
@@ -348,11 +348,11 @@ def _time_stops(
     edges, rows = ([all_[k] for k in ends] for all_ in (_edges(data), _rows(data)))
     for (begin, end), (a, b), texts in zip(itertools.pairwise(edges), itertools.pairwise(rows), labels, strict=True):
         dates = f"{canvas.x.moment_text(begin)}, " if isinstance(canvas.x, TimeAxis) else ""
-        stops.append((canvas.across((begin + end) / 2.0), _said(f"{dates}rows {a + 1:,.0f} to {b:,.0f}", texts)))
+        stops.append((canvas.across((begin + end) / 2.0), _stop_text(f"{dates}rows {a + 1:,.0f} to {b:,.0f}", texts)))
     return _thinned(stops)
 
 
-def _said(where: str, texts: list[tuple[str, str]]) -> str:
+def _stop_text(where: str, texts: list[tuple[str, str]]) -> str:
     return f"{where}: {', '.join(f'{name} {value}' for name, value in texts)}"
 
 

@@ -13,8 +13,8 @@ from streamcal.app.figures import Figure, colour, figures
 from streamcal.app.html_style import SCRIPT, STYLE
 from streamcal.app.report_data import LATE, LISTED, ReportData, Series, prepared
 from streamcal.errors import InputError
-from streamcal.stream.atomic import atomic_write
 from streamcal.stream.comparing import Comparison
+from streamcal.stream.durable import atomic_write
 
 NO_LABEL = "No label is certain yet: the first ones are when the horizon has passed."
 

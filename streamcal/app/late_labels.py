@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from streamcal.app.grouping import option, rare_option
 from streamcal.app.memory import room_for
-from streamcal.app.options import Span, span_of
+from streamcal.app.options import Span, option, rare_option, span_of
 from streamcal.app.terminal import check_place, fail
 from streamcal.stream.files import same_file
 from streamcal.stream.run import Run
@@ -120,8 +119,8 @@ class LateOptions(LateLog):
 
     def checked(self, excluded: Mapping[str, object]) -> LateLabels | None:
         """Return what the options ask for, as those of a log do."""
-        found, late = super().checked(excluded), None if self.late is None else self.late.size
-        return found and replace(found, late=late, journal=self.journal, max_held=self.max_held)
+        labels, late = super().checked(excluded), None if self.late is None else self.late.size
+        return labels and replace(labels, late=late, journal=self.journal, max_held=self.max_held)
 
 
 @dataclass(frozen=True)
@@ -174,8 +173,8 @@ class LateLabels:
         from streamcal.stream.replay import join_of
 
         spans: dict[str, Any] = {"early": self.early, "late": self.late}
-        held = room_for(calibrator) if self.max_held is None else self.max_held
-        return join_of(calibrator, self.horizon, journal=journal, max_held=held, **spans)
+        most = room_for(calibrator) if self.max_held is None else self.max_held
+        return join_of(calibrator, self.horizon, journal=journal, max_held=most, **spans)
 
 
 def waiting(join: LabelJoin) -> str:

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from streamcal.app.choosing import conversion, saved_in
-from streamcal.app.grouping import grouped
+from streamcal.app.options import grouped
 from streamcal.app.predict import StateArgument
-from streamcal.app.terminal import check_place, fail, failing, one_line
+from streamcal.app.terminal import check_place, fail, one_line
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sql import DIALECTS
 from streamcal.maps.writing import FORMATS, written
-from streamcal.stream.atomic import atomic_write
+from streamcal.stream.durable import atomic_write
 from streamcal.stream.files import STANDARD_STREAM, same_file
 
 #: Options that are for one format.
@@ -92,29 +92,28 @@ def map_(asked: Export) -> None:
       streamcal map clicks.json --to sql --column pctr
     """
     asked.check()
-    with failing():
-        calibrator, before = saved_in(asked.state)
-        if calibrator is None:
-            fail(f"{asked.state}: there is no such file")
-        if (advice := conversion(before, calibrator)) is not None:
-            typer.echo(one_line(f"{asked.state} {advice}"), err=True)
-        if asked.levels is not None:
-            content = _with_levels(calibrator, asked)
-            if content is not None:
-                _write(asked.out, content)
-                return
-            calibrator = calibrator.overall
-        scaled = calibrator.map() if hasattr(calibrator, "map") else None
-        if not isinstance(scaled, ScaledMap):
-            remedy = "give --levels" if hasattr(calibrator, "levels") else "use `streamcal predict`"
-            fail(f"{asked.state}: {calibrator!r} has no map of the score alone; {remedy}")
-        try:
-            content = written(
-                scaled, asked.to, column=asked.column, dialect=asked.dialect, name=asked.name, single=asked.single
-            )
-        except ModuleNotFoundError as error:
-            fail(str(error))
-        _write(asked.out, content)
+    calibrator, before = saved_in(asked.state)
+    if calibrator is None:
+        fail(f"{asked.state}: there is no such file")
+    if (advice := conversion(before, calibrator)) is not None:
+        typer.echo(one_line(f"{asked.state} {advice}"), err=True)
+    if asked.levels is not None:
+        content = _with_levels(calibrator, asked)
+        if content is not None:
+            _write(asked.out, content)
+            return
+        calibrator = calibrator.overall
+    scaled = calibrator.map() if hasattr(calibrator, "map") else None
+    if not isinstance(scaled, ScaledMap):
+        remedy = "give --levels" if hasattr(calibrator, "levels") else "use `streamcal predict`"
+        fail(f"{asked.state}: {calibrator!r} has no map of the score alone; {remedy}")
+    try:
+        content = written(
+            scaled, asked.to, column=asked.column, dialect=asked.dialect, name=asked.name, single=asked.single
+        )
+    except ModuleNotFoundError as error:
+        fail(str(error))
+    _write(asked.out, content)
 
 
 def _write(out: str, content: bytes) -> None:

@@ -24,17 +24,17 @@ LIMITS = (
 
 def available() -> int | None:
     """Return the bytes of memory that this process can still take; None where the system does not tell."""
-    found: list[int] = []
+    limits: list[int] = []
     with suppress(OSError, ValueError, IndexError):
         lines = MEMINFO.read_text(encoding="ascii").splitlines()
-        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
     for limit, used in LIMITS:
         with suppress(OSError, ValueError):  # "max" is no limit
-            found.append(max(int(limit.read_text()) - int(used.read_text()), 0))
-    if not found:
+            limits.append(max(int(limit.read_text()) - int(used.read_text()), 0))
+    if not limits:
         with suppress(OSError, ValueError, AttributeError):
-            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found, default=None)
+            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(limits, default=None)
 
 
 def room_for(calibrator: Any) -> int:

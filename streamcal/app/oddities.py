@@ -40,9 +40,9 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.parameters.spans import LARGEST_SECONDS, LARGEST_SPAN, shorter_unit
 from streamcal.stream.checkpoints import Checkpoint
 from streamcal.stream.files import title_of
+from streamcal.stream.prequential import StreamSample
 from streamcal.stream.records import Reasons
 from streamcal.stream.run import Run
-from streamcal.stream.sample import StreamSample
 from streamcal.stream.times import ROWS_FOR_ORDER, TIME_UNITS, TimeOrder
 
 if TYPE_CHECKING:

@@ -1,16 +1,18 @@
-"""The options that commands share, and how their values are read."""
+"""Commands with groups of options, each a dataclass and a heading of the help; the groups that commands share."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, get_args
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cached_property, wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_args, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
+from typer.core import TyperCommand
 
-from streamcal.app.grouping import option, rare_option
 from streamcal.app.terminal import fail, failing
 from streamcal.names import did_you_mean
 from streamcal.parameters.scales import Interval
@@ -25,6 +27,118 @@ MARGIN = "margin"
 FORMATS = get_args(Format)
 #: The choices of `--on-error`.
 STOP, SKIP = "stop", "skip"
+#: What click adds to the help of a number with bounds; the message for a number out of bounds names them.
+RANGE = re.compile(r"  \[[\d.<=]*x[\d.<>=]*\]|; [\d.<=]*x[\d.<>=]*(?=\])")
+#: The name in a context under which `--help-all` is noted.
+ALL = "streamcal.help_all"
+
+
+def help_all(context: typer.Context, asked: bool) -> None:
+    """Print the help with all options, and exit."""
+    if asked:
+        context.meta[ALL] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
+
+
+HelpAllOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-all",
+        is_eager=True,
+        callback=help_all,
+        show_envvar=False,
+        help="Show all options, also the rarely needed ones, and exit.",
+    ),
+]
+
+
+def option(panel: str, metavar: str | None, help: str, *names: str, **more: Any) -> Any:
+    """Return an option: the heading under which the help shows it, the name of its value, and what it does.
+
+    Its own name is that of the parameter unless others are given; `more` are further arguments of `typer.Option`.
+    """
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, show_envvar=False, **more)
+
+
+class RareHeading(str):
+    """The heading of an option that only `--help-all` shows."""
+
+    __slots__ = ()
+
+
+def rare_option(panel: str, metavar: str | None, help: str, *names: str, **more: Any) -> Any:
+    """Return an option that only `--help-all` shows, as `option` does."""
+    return option(RareHeading(panel), metavar, help, *names, **more)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command in which each parameter that is a dataclass is replaced by its fields.
+
+    Typer makes arguments and options of a signature. Required ones come first in it. A command with rare options has
+    `--help-all`.
+    """
+    own = list(signature(command, eval_str=True).parameters.values())
+    groups: dict[str, Any] = {option.name: option.annotation for option in own if is_dataclass(option.annotation)}
+    names = {name: [field.name for field in fields(group)] for name, group in groups.items()}
+    shown = [part for option in own for part in (_parts(option.annotation) if option.name in groups else [option])]
+
+    @wraps(command)
+    def with_arguments(**arguments: Any) -> None:
+        arguments.pop("help_all", None)
+        parts = {name: group(**{key: arguments.pop(key) for key in names[name]}) for name, group in groups.items()}
+        command(**parts, **arguments)
+
+    notes = [note for option in shown for note in getattr(option.annotation, "__metadata__", ())]
+    if any(isinstance(getattr(note, "rich_help_panel", None), RareHeading) for note in notes):
+        shown.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAllOption))
+    shown.sort(key=lambda option: option.default is not Parameter.empty)
+    keyword = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in shown]
+    with_arguments.__signature__ = Signature(keyword)  # type: ignore[attr-defined]
+    return with_arguments
+
+
+def _parts(group: Any) -> list[Parameter]:
+    """Return the fields of a dataclass as parameters; each of its base classes has its own names of types."""
+    types = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(
+            field.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=types[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+class Grouped(TyperCommand):
+    """A command whose help shows options below the heading of their group, `rich_help_panel` of the option.
+
+    Options with a `RareHeading` are for rare needs. The shell completes them, and `--help-all` shows them, but not
+    `--help`, which fits on a screen. Errors of streamcal end the command with a line, as in `failing`.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        with failing():
+            return super().invoke(ctx)
+
+    def format_options(self, context: Any, formatter: Any) -> None:
+        """Write the options, those without a group first; options for rare needs only with `--help-all`."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(context):
+            heading = getattr(parameter, "rich_help_panel", None) or "Options"
+            left_out = isinstance(heading, RareHeading) and not context.meta.get(ALL)
+            record = None if left_out else parameter.get_help_record(context)
+            if record is not None:
+                name, text = record
+                headings.setdefault(heading, []).append((name, RANGE.sub("", text)))
+        for heading, records in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+# -- values and options that commands share ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -107,14 +221,7 @@ def time_options(unit: str, format: str | None, zone: str | None) -> TimeOptions
         raise typer.BadParameter(
             f"{shown(zone)} is no time zone; give UTC, or a name such as Europe/Berlin", param_hint="--timezone"
         ) from None
-    with failing():
-        return TimeOptions(unit, format, place)
-
-
-def files_of(stream: list[str]) -> tuple[str, ...]:
-    """Return the files of a stream in their order; exit with code 2 and one line if there are none."""
-    with failing():
-        return input_files(stream)
+    return TimeOptions(unit, format, place)
 
 
 #: Headings of the help.
@@ -187,7 +294,7 @@ class Scores:
     @cached_property
     def files(self) -> tuple[str, ...]:
         """The files of the stream."""
-        return files_of(self.stream)
+        return input_files(self.stream)
 
     @property
     def skips(self) -> bool:

@@ -10,11 +10,10 @@ import typer
 from rich.console import Console
 
 from streamcal.app.choosing import saved_in
-from streamcal.app.grouping import grouped, option
 from streamcal.app.oddities import mostly_skipped, odd_unit_of_time, times_left_out
-from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption
+from streamcal.app.options import OUTPUT, OutputColumnOption, QuietOption, Scores, UnitOption, grouped, option
 from streamcal.app.report import times_read
-from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail, failing
+from streamcal.app.terminal import PLAIN, check_place, executed, exit_interrupted, fail
 from streamcal.stream.files import STANDARD_STREAM, same_file
 from streamcal.stream.run import CALIBRATED, Run
 
@@ -57,17 +56,16 @@ def predict(state: StateArgument, read: Scores, write: Predicted, scale: UnitOpt
     if out != STANDARD_STREAM:
         check_place(Path(out), "output")
     console = Console(stderr=STANDARD_STREAM in outputs, quiet=write.quiet, **PLAIN)
-    with failing():
-        calibrator, before = saved_in(state)
-        if calibrator is None:
-            fail(f"{state}: there is no such file")
-        columns = read.columns(label=None, segments=getattr(calibrator, "fields", ()))
-        rows = (read.format, out, skips, read.rejects, read.delimiter, scale)
-        job = Run(calibrator, read.files, columns, *rows, frozen=True, column=write.output_column)
-        if before.reading is not None:
-            replace(before.reading, positive=None).require(job.reading, state, learned=False)  # no labels are read
-        console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
-        interrupted = executed(job, read.files, *outputs, quiet=write.quiet)
+    calibrator, before = saved_in(state)
+    if calibrator is None:
+        fail(f"{state}: there is no such file")
+    columns = read.columns(label=None, segments=getattr(calibrator, "fields", ()))
+    rows = (read.format, out, skips, read.rejects, read.delimiter, scale)
+    job = Run(calibrator, read.files, columns, *rows, frozen=True, column=write.output_column)
+    if before.reading is not None:
+        replace(before.reading, positive=None).require(job.reading, state, learned=False)  # no labels are read
+    console.print(f"{calibrator!r}, which has learned {calibrator.n:,.15g} observations")
+    interrupted = executed(job, read.files, *outputs, quiet=write.quiet)
     for line in (
         mostly_skipped(job.taken, job.reasons),
         times_left_out(job, before),

@@ -1,4 +1,7 @@
-"""The command `streamcal serve`: its options, and the join, the journal and the settings that they mean."""
+"""The command `streamcal serve`: its options, and the join, the journal and the settings that they mean.
+
+With `--config` the options are in a file of TOML.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import gc
 import logging
 import math
 import os
+import re
 import time
+import tomllib
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +30,9 @@ from streamcal.app.choosing import (
     choice_of,
     conversion,
 )
-from streamcal.app.configuring import ConfigOption, unknown_variables
-from streamcal.app.grouping import grouped, option, rare_option
 from streamcal.app.memory import room_for
-from streamcal.app.options import span_of
-from streamcal.app.terminal import check_place, fail, failing
+from streamcal.app.options import grouped, option, rare_option, span_of
+from streamcal.app.terminal import check_place, fail
 from streamcal.calibrators.registry import DEFAULT_METHOD
 from streamcal.errors import StateError
 from streamcal.names import did_you_mean
@@ -58,8 +62,8 @@ LEVELS = ("debug", "info", "warning", "error")
 DURABILITIES, CLOCKS, PENDING = ("disk", "memory"), ("server", "events"), ("each", "counts")
 #: With the clock of the server no time is too far ahead: the process may have been down for any time.
 ANY_JUMP = 1e14
-
-
+#: Options that a file cannot have.
+NOT_IN_FILES = ("config", "help", "help-all")
 #: Headings of the help.
 LABELS, EVENTS, REQUESTS, WATCHING = "Labels", "Events", "Requests", "Watching"
 
@@ -151,6 +155,65 @@ class ServedWatch:
     )
 
 
+def configure(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options that a file has as defaults; those of the environment and of the command line prevail."""
+    if path is None:
+        return None
+    try:
+        settings = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{path}: the file cannot be read as TOML: {error}") from None
+    options = {named(option): option for option in context.command.params if named(option) not in NOT_IN_FILES}
+    for name, value in settings.items():
+        if name not in options:
+            known = ", ".join(sorted(options))
+            raise typer.BadParameter(f"{path}: {name!r} is unknown{did_you_mean(name, options)}; known are {known}")
+        if isinstance(value, dict):
+            raise typer.BadParameter(
+                f"{path}: {name} is a table; give a text, a number, true or false, or a list of texts"
+            )
+    several = {name for name, option in options.items() if getattr(option, "multiple", False)}
+    context.default_map = {
+        str(options[name].name): as_given([value] if name in several and not isinstance(value, list) else value)
+        for name, value in settings.items()
+    }
+    return path
+
+
+def unknown_variables(context: Any, environment: Mapping[str, str]) -> list[str]:
+    """Describe each variable of the environment that begins as those of options do, and is none of them."""
+    prefix = f"{context.auto_envvar_prefix}_"
+    known = [option.envvar or f"{prefix}{option.name.upper()}" for option in context.command.params]
+    of_service = re.compile(f"{prefix}(SERVICE|PORT)_")  # Kubernetes sets them for a service of this name
+    odd = [name for name in environment if name.startswith(prefix) and name not in known and not of_service.match(name)]
+    return [f"{name} is no option{did_you_mean(name, known)}" for name in sorted(odd)]
+
+
+def named(option: Any) -> str:
+    """Return the name of an option in a file: that of the command line, without the hyphens before it."""
+    return max(option.opts, key=len).lstrip("-")
+
+
+def as_given(value: Any) -> Any:
+    """Return a value as the command line has it."""
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    return value if isinstance(value, bool) else str(value)
+
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        is_eager=True,
+        callback=configure,
+        show_envvar=False,
+        help='Read options from a TOML file, as horizon = "6h".',
+    ),
+]
+
+
 @grouped
 def serve(
     context: typer.Context,
@@ -190,29 +253,28 @@ def serve(
     log_as_json(watching.log_level)
     for advice in unknown_variables(context, os.environ):
         logger.warning("the environment: %s", advice, extra={"event": "unknown variable"})
-    with failing():
-        settings = _settings(labels, events, requests, watching)
-        choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)
-        calibrator, before = _calibrator(choice, method.state)
-        check_store(calibrator, events.journal)
-        served = _with_challengers(calibrator, method.challenger or [], levels)
-        with nullcontext() if events.journal is None else _opened(events.journal) as journal:
-            if method.state is not None and journal is not None and journal.has_snapshot:
-                text = "%s has a state of its own; %s is not used"
-                logger.info(text, events.journal, method.state, extra={"event": "state unused"})
-            held = _room(served, labels.max_held)
-            if events.migrate and journal is not None:
-                _migrate(served, labels.spans, journal, held, labels.by_events)
-            join = _joined(served, labels.spans, journal, held, labels.by_events)
-            _take_challengers(join, served)
-            _warn_of_scores(join, before if journal is None or not journal.n else None)
-            service = Service(join, journal, settings, Page(live_page, POLICY))
-            _warn_of(requests.host, service.tokens.asked)
-            try:
-                whole = serve_until_signal(service, requests.host, requests.port, requests.max_connections)
-            except SystemExit:
-                advice = "the log says why. Where the port is in use, give another --port"
-                fail(f"{requests.host}:{requests.port}: the service could not start; {advice}")
+    settings = _settings(labels, events, requests, watching)
+    choice = choice_of(MethodOptions(method=method.method, settings=method.set_), levels, timed=True)
+    calibrator, before = _calibrator(choice, method.state)
+    check_store(calibrator, events.journal)
+    served = _with_challengers(calibrator, method.challenger or [], levels)
+    with nullcontext() if events.journal is None else _opened(events.journal) as journal:
+        if method.state is not None and journal is not None and journal.has_snapshot:
+            text = "%s has a state of its own; %s is not used"
+            logger.info(text, events.journal, method.state, extra={"event": "state unused"})
+        most = _room(served, labels.max_held)
+        if events.migrate and journal is not None:
+            _migrate(served, labels.spans, journal, most, labels.by_events)
+        join = _joined(served, labels.spans, journal, most, labels.by_events)
+        _take_challengers(join, served)
+        _warn_of_scores(join, before if journal is None or not journal.n else None)
+        service = Service(join, journal, settings, Page(live_page, POLICY))
+        _warn_of(requests.host, service.tokens.asked)
+        try:
+            whole = serve_until_signal(service, requests.host, requests.port, requests.max_connections)
+        except SystemExit:
+            advice = "the log says why. Where the port is in use, give another --port"
+            fail(f"{requests.host}:{requests.port}: the service could not start; {advice}")
     gc.freeze()  # the process ends: looking for cycles among all predictions would take seconds
     raise typer.Exit(0 if whole else 1)
 
@@ -320,12 +382,12 @@ def _opened(path: Path) -> Journal:
     return Journal(path)
 
 
-def _room(calibrator: Calibrator | Keyed | Shadow, given: int | None) -> int:
+def _room(calibrator: Calibrator | Keyed | Shadow, asked: int | None) -> int:
     """Return the number of predictions that may be remembered, and log it."""
-    held = room_for(calibrator) if given is None else given
-    told = {"event": "room", "predictions": held, "given": given is not None}
-    logger.info("room for %d predictions", held, extra=told)
-    return held
+    most = room_for(calibrator) if asked is None else asked
+    fields = {"event": "room", "predictions": most, "given": asked is not None}
+    logger.info("room for %d predictions", most, extra=fields)
+    return most
 
 
 def _joined(

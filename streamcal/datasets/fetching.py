@@ -21,7 +21,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from streamcal.errors import StreamcalError
 from streamcal.parameters.given import one_of
-from streamcal.stream.atomic import atomic_write
+from streamcal.stream.durable import atomic_write
 
 logger = logging.getLogger(__name__)
 

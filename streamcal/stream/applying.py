@@ -49,15 +49,15 @@ class Applying(Measures):
         """Predict rows, shape (k, 1), or (k, 3) with intervals; k < n where row k cannot be predicted."""
         if t is None:
             return self._at_once(scores, keys or {})
-        levels = [dict(zip(keys, one, strict=True)) for one in zip(*keys.values(), strict=True)] if keys else repeat({})
-        found: list[tuple[float, ...]] = []
+        levels = [dict(zip(keys, row, strict=True)) for row in zip(*keys.values(), strict=True)] if keys else repeat({})
+        predictions: list[tuple[float, ...]] = []
         try:
             for score, time, row in zip(scores.tolist(), t.tolist(), levels, strict=False):
                 prediction = self.step(score, t=time, keys=row)
-                found.append((prediction.calibrated, *(prediction.interval or ())))
+                predictions.append((prediction.calibrated, *(prediction.interval or ())))
         except StreamcalError:  # `step` says why
             pass
-        return np.array(found, dtype=np.float64).reshape(-1, len(self.added))
+        return np.array(predictions, dtype=np.float64).reshape(-1, len(self.added))
 
     def _at_once(self, scores: FloatArray, keys: Any) -> FloatArray:
         calibrator = cast(Any, self.calibrator)

@@ -6,8 +6,8 @@ It runs on one thread: a calibrator learns one observation after another.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ def csv_text(columns: Sequence[Any], delimiter: bytes) -> Any:
 
 def joined(parts: Sequence[Any], between: bytes) -> Any:
     """Join binary columns, or texts that are the same in every row, as one column."""
-    values = [texts([one])[0] if isinstance(one, bytes) else one for one in (*parts, between)]
+    values = [texts([part])[0] if isinstance(part, bytes) else part for part in (*parts, between)]
     return call_function("binary_join_element_wise", values)
 
 
@@ -104,12 +104,16 @@ def texts(values: Sequence[bytes]) -> Any:
 def _with_quotes(column: Any, delimiter: bytes) -> Any:
     """Return a binary column with quotes around what needs them in CSV."""
     text = bytes(content(column))
-    if not any(mark in text for mark in (b'"', delimiter, b"\n", b"\r")):
+    marks = [mark for mark in ('"', delimiter.decode(), "\n", "\r") if mark.encode() in text]
+    if not marks:
         return column
-    needed = MatchSubstringOptions(f'["\r\n{re.escape(delimiter.decode())}]')
-    doubled = call_function("replace_substring", [column], ReplaceSubstringOptions('"', '""'))
-    quoted = joined([b'"', doubled, b'"'], b"")
-    return call_function("if_else", [call_function("match_substring_regex", [column], needed), quoted, column])
+    # several times as fast as a regular expression of all marks
+    matches = [call_function("match_substring", [column], MatchSubstringOptions(mark)) for mark in marks]
+    needed = reduce(lambda first, second: call_function("or", [first, second]), matches)
+    doubled = column
+    if marks[0] == '"':
+        doubled = call_function("replace_substring", [column], ReplaceSubstringOptions('"', '""'))
+    return call_function("if_else", [needed, joined([b'"', doubled, b'"'], b""), column])
 
 
 def content(column: Any) -> memoryview:
@@ -232,27 +236,27 @@ def values_of(column: Any) -> list[Any]:
     try:
         return _micros(column).to_pylist()
     except ERRORS:
-        return [_value_of(one) for one in column]
+        return [_value_of(value) for value in column]
 
 
-def _value_of(one: Any) -> Any:
+def _value_of(value: Any) -> Any:
     try:
-        return _micros(one).as_py()
+        return _micros(value).as_py()
     except ERRORS:
-        return cast(one, pyarrow.string()).as_py()
+        return cast(value, pyarrow.string()).as_py()
 
 
-def _micros(given: Any) -> Any:
+def _micros(values: Any) -> Any:
     """Return times of the day in microseconds, as Python has them; one of `ERRORS` if nanoseconds would be lost."""
-    return cast(given, pyarrow.time64("us")) if pyarrow.types.is_time64(given.type) else given
+    return cast(values, pyarrow.time64("us")) if pyarrow.types.is_time64(values.type) else values
 
 
 def codes(column: Any) -> tuple[list[Any], NDArray[np.int32]]:
     """Return a column's distinct values in order of appearance, missing ones as None, and the code of each row."""
     if pyarrow.types.is_dictionary(column.type):  # whose missing entries have no place in the dictionary
         column = column.cast(column.type.value_type)
-    found = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
-    return found.dictionary.to_pylist(), as_array(found.indices, np.int32)
+    encoded = call_function("dictionary_encode", [column], DictionaryEncodeOptions("encode"))
+    return encoded.dictionary.to_pylist(), as_array(encoded.indices, np.int32)
 
 
 def filled(column: Any) -> tuple[Any, NDArray[np.bool_]]:
@@ -262,8 +266,8 @@ def filled(column: Any) -> tuple[Any, NDArray[np.bool_]]:
     if pyarrow.types.is_binary(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
         some = call_function("greater", [call_function("binary_length", [column]), pyarrow.scalar(0)])
         here = call_function("and_kleene", [here, some])
-    found = call_function("array_filter", [column, here])
-    return found, as_array(cast(here, pyarrow.uint8()), np.uint8).astype(np.bool_)
+    values = call_function("array_filter", [column, here])
+    return values, as_array(cast(here, pyarrow.uint8()), np.uint8).astype(np.bool_)
 
 
 def as_text(values: FloatArray) -> Any:
@@ -277,8 +281,8 @@ def as_text(values: FloatArray) -> Any:
 
 def contains(column: Any, text: str) -> bool:
     """Return whether a value of a column of texts contains this text."""
-    found = call_function("match_substring", [column], MatchSubstringOptions(text))
-    return bool(call_function("any", [found]).as_py())
+    matches = call_function("match_substring", [column], MatchSubstringOptions(text))
+    return bool(call_function("any", [matches]).as_py())
 
 
 def with_points(column: Any, mark: str = ",", by: str = ".") -> Any:

@@ -60,7 +60,7 @@ class AsIssued:
     def __init__(self, calibrator: Calibrator | Keyed, horizon: Horizon, columns: Columns = NO_COLUMNS) -> None:
         self.replay = Replay(join_of(calibrator, horizon.horizon, early=horizon.early), columns)
         self._settled: list[tuple[Issued, bool]] = []
-        self.replay.join.watch(lambda one, y: self._settled.append((one, y)))
+        self.replay.join.watch(lambda issued, y: self._settled.append((issued, y)))
 
     def predict_learn(self, arrivals: Arrivals) -> FloatArray:
         """Issue impressions and learn the labels that are due; return what was issued where the horizon has passed.
@@ -78,13 +78,13 @@ class AsIssued:
         refused = join.tally()["refused"]
         if refused:
             raise StreamcalError(f"{refused:,} labels were refused, as the warnings say")
-        return np.array([one.p for one, _ in self.settled()], dtype=np.float64)
+        return np.array([issued.p for issued, _ in self.settled()], dtype=np.float64)
 
     def settled(self) -> list[tuple[Issued, bool]]:
         """Return the predictions whose horizon has passed since the last call, in the order of issue, with labels."""
-        found = self._settled[:]
+        settled = self._settled[:]
         self._settled.clear()
-        return found
+        return settled
 
 
 class Lead:
@@ -121,9 +121,10 @@ class Lead:
     def _observations(self) -> Observations:
         """Return the impressions whose horizon has passed."""
         settled = self._raw.settled()
-        numbers = np.array([(one.score, one.w, one.t) for one, _ in settled], dtype=np.float64).reshape(-1, 3)
+        rows = [(issued.score, issued.w, issued.t) for issued, _ in settled]
+        numbers = np.array(rows, dtype=np.float64).reshape(-1, 3)
         labels = np.array([y for _, y in settled], dtype=np.bool_)
-        keys = {name: [(one.keys or {}).get(name) for one, _ in settled] for name in self._fields}
+        keys = {name: [(issued.keys or {}).get(name) for issued, _ in settled] for name in self._fields}
         scores, weights, times = numbers.T.copy()
         return Observations(scores, labels, weights, times, keys or None)
 

@@ -186,9 +186,9 @@ class CsvBatch(TableBatch):
 def _decoder(count: int, names: tuple[str, ...]) -> Callable[[bytes], Any]:
     """Return a parser of objects of JSON that keeps the values of these keys alone, as `f0`, `f1` and so on."""
     fields = [f"f{i}" for i in range(count)]
-    kept = [(field, object, msgspec.UNSET) for field in fields]
+    declared = [(field, object, msgspec.UNSET) for field in fields]
     renamed = dict(zip(fields, names, strict=True))
-    return msgspec.json.Decoder(msgspec.defstruct("Kept", kept, rename=renamed, gc=False)).decode
+    return msgspec.json.Decoder(msgspec.defstruct("Kept", declared, rename=renamed, gc=False)).decode
 
 
 def json_table(records: Sequence[bytes], names: tuple[str, ...]) -> Any:

@@ -57,14 +57,14 @@ class BySegment:
         for field, column in zip(self.fields, columns_of(self.fields, keys, len(w)), strict=True):
             levels, codes = self._coded(field, column)
             codes = codes[w > 0.0]
-            for name, one in forecasts.items():
-                self.errors[name][field].update_coded(levels, codes, one.p, one.y, one.w)
+            for name, forecast in forecasts.items():
+                self.errors[name][field].update_coded(levels, codes, forecast.p, forecast.y, forecast.w)
 
     def heaviest(self, field: Field, most: int) -> list[Any]:
         """Return the levels with the largest weight, apart from those that are missing or joined."""
         (first, *_) = self.errors.values()
-        held = {level: one.n for level, one in first[field].levels().items() if level not in (OTHERS, MISSING)}
-        return sorted(held, key=lambda level: -held[level])[:most]
+        weights = {level: data.n for level, data in first[field].levels().items() if level not in (OTHERS, MISSING)}
+        return sorted(weights, key=lambda level: -weights[level])[:most]
 
     def worst(self, field: Field, name: str, most: int) -> list[Hashable]:
         """Return the levels whose totals are farthest from what a series predicted, in standard deviations.
@@ -73,23 +73,25 @@ class BySegment:
         """
 
         def order(item: tuple[Hashable, LevelData]) -> tuple[bool, float, float]:
-            one = item[1]
-            return min(one.predicted, one.n - one.predicted) < FEWEST_EXPECTED, -abs(one.z), -one.n
+            data = item[1]
+            return min(data.predicted, data.n - data.predicted) < FEWEST_EXPECTED, -abs(data.z), -data.n
 
         return [level for level, _ in sorted(self.errors[name][field].levels().items(), key=order)[:most]]
 
     def rows(self, field: Field, levels: Sequence[Hashable]) -> list[LevelRow]:
         """Return the data of some levels."""
-        found = {name: one[field].levels() for name, one in self.errors.items()}
-        (first, *_) = found.values()
+        levels_of = {name: errors[field].levels() for name, errors in self.errors.items()}
+        (first, *_) = levels_of.values()
         return [
             LevelRow(
                 level=level,
                 n=first[level].n,
                 positive=first[level].positive,
                 # A series that ended early has not predicted all rows, and is left out.
-                predicted={name: one[level].predicted for name, one in found.items() if _whole(one, first, level)},
-                z={name: one[level].z for name, one in found.items() if _whole(one, first, level)},
+                predicted={
+                    name: data[level].predicted for name, data in levels_of.items() if _whole(data, first, level)
+                },
+                z={name: data[level].z for name, data in levels_of.items() if _whole(data, first, level)},
             )
             for level in levels
         ]
@@ -105,8 +107,8 @@ class BySegment:
         return levels, np.array([numbers[level] for level in column], dtype=np.intp)
 
 
-def _whole(one: Mapping[Hashable, LevelData], first: Mapping[Hashable, LevelData], level: Hashable) -> bool:
-    return level in one and math.isclose(one[level].n, first[level].n)
+def _whole(data: Mapping[Hashable, LevelData], first: Mapping[Hashable, LevelData], level: Hashable) -> bool:
+    return level in data and math.isclose(data[level].n, first[level].n)
 
 
 def field_text(field: Field) -> str:

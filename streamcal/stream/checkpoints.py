@@ -19,10 +19,10 @@ import numpy as np
 from streamcal.errors import StateError
 from streamcal.learners.learner import Learner
 from streamcal.states import flag, listed, maybe, record, row, signed, text, whole
-from streamcal.stream import durable
-from streamcal.stream.atomic import atomic_write, lock, remove_left_over
 from streamcal.stream.batches import Batch
-from streamcal.stream.files import INPUTS, same_file
+from streamcal.stream.durable import atomic_write, remove_left_over
+from streamcal.stream.durable import load as load_state
+from streamcal.stream.files import INPUTS, lock, same_file
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import PARSED_AS_PROBABILITY, LabelReader, RecordError, parse_label
 
@@ -95,11 +95,11 @@ class Reading:
         ...
         streamcal.errors.StateError: clicks.json learned without --decreasing; leave it out, or use another
         """
-        for before, given in zip(self._meaning, now._meaning, strict=True):
-            if before and not given:
+        for before, option in zip(self._meaning, now._meaning, strict=True):
+            if before and not option:
                 raise StateError(f"{place} learned with {before}; give it again, or use another")
-            if learned and given != before:
-                raise StateError(f"{place} learned without {given}; leave it out, or use another")
+            if learned and option != before:
+                raise StateError(f"{place} learned without {option}; leave it out, or use another")
         with contextlib.suppress(RecordError):
             if learned and self.negative is not None and LabelReader(now.positive)(self.negative):
                 before = f"--positive {self.positive}"
@@ -163,7 +163,7 @@ class Checkpoint:
 
     def without(self, position: Position | None) -> Checkpoint:
         """Return the checkpoint without this position, whose file has been found."""
-        return replace(self, inputs=tuple(one for one in self.inputs if one is not position))
+        return replace(self, inputs=tuple(other for other in self.inputs if other is not position))
 
     def position_in(self, reader: RecordReader, columns: Sequence[str], remedy: str = AGAIN) -> Position | None:
         """Return the furthest position whose rows the file begins with; None if it is another file.
@@ -172,41 +172,44 @@ class Checkpoint:
         was read before, and its first row, but not all of its rows, was changed: that is a `StateError`, which ends
         with `remedy`.
         """
-        found, here = self._find(reader, columns)
-        changed = [one for one in self.inputs if one.first == here.first and same_file(one.name, reader.path)]
-        if found is None and here.first and changed:
+        position, here = self._find(reader, columns)
+        changed = [
+            before for before in self.inputs if before.first == here.first and same_file(before.name, reader.path)
+        ]
+        if position is None and here.first and changed:
             raise StateError(
                 f"{reader.path} was changed: {changed[-1].rows:,} rows of it were learned, and it does not begin with "
                 f"these rows any more; give {remedy}"
             )
-        return found
+        return position
 
     def _find(self, reader: RecordReader, columns: Sequence[str]) -> tuple[Position | None, Position]:
         """Find the furthest position whose rows the file begins with, and how far the file was read."""
-        found, here = None, Position(reader.path)
-        possible = sorted((one for one in self.inputs if one.rows), key=lambda one: one.rows)
+        furthest, here = None, Position(reader.path)
+        possible = sorted((position for position in self.inputs if position.rows), key=lambda position: position.rows)
         with contextlib.suppress(RecordError):  # the run itself reports what cannot be read
             reader.require(*columns)
             for batch in reader:
                 if len(batch) and not here.first:
                     first = batch.take(slice(1)).digest(columns, 0)  # 0 of a position after rows that cannot be read
-                    possible = [one for one in possible if one.first in (0, first)]
+                    possible = [position for position in possible if position.first in (0, first)]
                 while len(batch) and possible and possible[0].rows <= batch.numbers[-1]:
                     nearest = possible.pop(0)
                     known = int(np.searchsorted(batch.numbers, nearest.rows, side="right"))
                     here.advance(batch.take(slice(known)), columns)
                     batch = batch.take(slice(known, None))
                     if (nearest.first, nearest.digest) == (here.first, here.digest):
-                        found = nearest
+                        furthest = nearest
                 here.advance(batch, columns)
                 if not possible:
-                    return found, here
-        return next((one for one in reversed(possible) if one.digest == here.digest), found), here
+                    return furthest, here
+        return next((position for position in reversed(possible) if position.digest == here.digest), furthest), here
 
     def state(self) -> dict[str, Any]:
         """Return plain data that `read` reads."""
-        files = [[one.name, one.rows, one.first, one.digest] for one in self.inputs]
-        state: dict[str, Any] = {"files": files, "outputs": [[name, *one] for name, one in self.outputs.items()]}
+        files = [[position.name, position.rows, position.first, position.digest] for position in self.inputs]
+        outputs = [[name, *written] for name, written in self.outputs.items()]
+        state: dict[str, Any] = {"files": files, "outputs": outputs}
         return state if self.reading is None else {**state, "reading": asdict(self.reading)}
 
     @classmethod
@@ -214,10 +217,10 @@ class Checkpoint:
         """Read the checkpoint that `state` wrote; `StateError` for anything else."""
         name, crc = text(LONGEST_NAME), whole(0, LARGEST_CRC)
         parts = {"files": listed(row(name, whole(), crc, crc)), "outputs": listed(row(name, name, whole()))}
-        found = record(parts, {"reading": READING})(state)
-        reading = None if found["reading"] is None else Reading(**found["reading"])
-        outputs = {option: Written(path, size) for option, path, size in found["outputs"]}
-        return cls(tuple(Position(*one) for one in found["files"]), outputs, reading)
+        fields = record(parts, {"reading": READING})(state)
+        reading = None if fields["reading"] is None else Reading(**fields["reading"])
+        outputs = {option: Written(path, size) for option, path, size in fields["outputs"]}
+        return cls(tuple(Position(*numbers) for numbers in fields["files"]), outputs, reading)
 
 
 def save(calibrator: Learner, path: Path, checkpoint: Checkpoint) -> None:
@@ -249,7 +252,7 @@ def load(path: Path) -> tuple[Any, Checkpoint]:
     StateError, OSError
         As `streamcal.load`.
     """
-    learner = durable.load(path)
+    learner = load_state(path)
     state = json.loads(path.read_bytes())
     try:
         return learner, Checkpoint.read(state[RUN]) if RUN in state else Checkpoint()

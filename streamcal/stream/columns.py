@@ -99,8 +99,8 @@ class Columns:
     def used(self) -> list[str]:
         """Return the names given, each once."""
         late = self.id, self.label_time, self.version
-        given = self.score, self.label, self.time, self.weight, *self.segments, *late
-        return list(dict.fromkeys(name for name in given if name is not None))
+        names = self.score, self.label, self.time, self.weight, *self.segments, *late
+        return list(dict.fromkeys(name for name in names if name is not None))
 
 
 class Observation(NamedTuple):
@@ -129,7 +129,7 @@ class Observations(NamedTuple):
 Fields = TypeVar("Fields", bound="tuple[Any, ...]")
 
 
-def rows_of(found: Fields, places: slice | NDArray[np.int64]) -> Fields:
+def rows_of(fields: Fields, places: slice | NDArray[np.int64]) -> Fields:
     """Select some of the rows of parsed fields, such as `Observations`.
 
     >>> rows_of(Observations(np.array([0.1, 0.2]), np.array([True, False]), None, None, {"ad": ["a", "b"]}), slice(1))
@@ -140,10 +140,10 @@ def rows_of(found: Fields, places: slice | NDArray[np.int64]) -> Fields:
         if column is None or isinstance(column, np.ndarray):
             return column if column is None else column[places]
         if isinstance(column, dict):
-            return {name: selected(one) for name, one in column.items()}
+            return {name: selected(levels) for name, levels in column.items()}
         return column[places] if isinstance(places, slice) else [column[place] for place in places.tolist()]
 
-    return type(found)(*map(selected, found))
+    return type(fields)(*map(selected, fields))
 
 
 #: Called with the error of a row that cannot be used, and the row if it could be split into fields.
@@ -269,9 +269,9 @@ class FieldReader:
         The `RecordError` of a row that cannot be used has its number and column. It goes to `refused`, which may raise
         it; without `refused` that of the first such row is raised. Rows that `missing_label` skips are left out.
         """
-        found = self.many(batch)
-        if found is not None:
-            return found, np.arange(len(batch))
+        fields = self.many(batch)
+        if fields is not None:
+            return fields, np.arange(len(batch))
         rows, places = [], []
         for i, number in enumerate(batch.numbers.tolist()):
             row = None
@@ -300,22 +300,22 @@ class FieldReader:
 
     def _columns_of(self, keys: Sequence[dict[str, Any]]) -> dict[str, list[Any]] | None:
         """Return the levels of rows by column; None where none were asked for."""
-        return {name: [one[name] for one in keys] for name in self._columns.segments} or None
+        return {name: [levels[name] for levels in keys] for name in self._columns.segments} or None
 
     def _levels_in(self, row: Row) -> dict[str, str | int | None]:
         """Return the levels of a row by column; its `RecordError` names the column."""
-        found: dict[str, str | int | None] = {}
+        levels: dict[str, str | int | None] = {}
         for name in self._columns.segments:
             try:
                 value = _or_missing(as_read(row.get(name)))
                 if isinstance(value, str) and not _is_unicode(value):
                     raise RecordError(f"{shown(value)} is not UTF-8", UTF_8, column=name)
-                found[name] = level_of(name, value)
+                levels[name] = level_of(name, value)
             except RecordError:
                 raise
             except InputError as error:
                 raise RecordError(str(error), column=name) from None
-        return found
+        return levels
 
     def advise(self, error: RecordError, rows: list[Row]) -> None:
         """Add to the error of a label that is no known word which labels there are, and what to give."""
@@ -367,14 +367,14 @@ SCORES: dict[str, tuple[Callable[[Any], float], Callable[[FloatArray], FloatArra
 
 def _falling(scores: str) -> tuple[Callable[[Any], float], Callable[[FloatArray], FloatArray | None]]:
     """Return the readers of scores that fall as the probability rises."""
-    one, many = SCORES[scores]
+    of_value, of_column = SCORES[scores]
     top = 0.0 if scores == "finite" else 1.0
 
     def read_many(column: FloatArray) -> FloatArray | None:
-        found = many(column)
-        return None if found is None else top - found
+        scores = of_column(column)
+        return None if scores is None else top - scores
 
-    return lambda value: top - one(value), read_many
+    return lambda value: top - of_value(value), read_many
 
 
 def labels_in(column: Any, reader: LabelReader, missing: bool | None = None) -> NDArray[np.bool_] | None:

@@ -35,8 +35,8 @@ from streamcal.stream.by_segment import MISSING, OTHERS, BySegment, field_text, 
 from streamcal.stream.columns import Columns, Observations
 from streamcal.stream.entrants import Certified, Ended, Group, Last, Step, group
 from streamcal.stream.history import History
+from streamcal.stream.prequential import StreamSample
 from streamcal.stream.records import label_text
-from streamcal.stream.sample import StreamSample
 from streamcal.stream.sources import Source, opened
 from streamcal.stream.times import TimeOrder
 
@@ -161,14 +161,14 @@ class Comparison:
     ) -> None:
         self.horizon = horizon
         self.delay = whole_number(delay, "delay", 0, allowed="a whole number of observations, such as 500")
-        by, groups = (check_fields(one) if one else () for one in (segments, multicalibrate))
+        by, groups = (check_fields(fields) if fields else () for fields in (segments, multicalibrate))
         self.fields = tuple(dict.fromkeys((*by, *groups)))
         if horizon is not None and self.delay:
             raise InputError(f"delay={delay!r} and a horizon exclude each other: give the one by which labels come")
         plain = named(COMPARED if methods is None else methods, self.delay if horizon is None else None)
         self._calibrators = with_groups(with_segments(plain, by), groups)
         self.standings = {RAW: Standing(RAW, "the score itself")}
-        self.standings |= {name: Standing(name, repr(one)) for name, one in self._calibrators.items()}
+        self.standings |= {name: Standing(name, repr(calibrator)) for name, calibrator in self._calibrators.items()}
         if base == IDENTITY:
             base = RAW
         if base not in self.standings:
@@ -191,7 +191,7 @@ class Comparison:
     @property
     def read(self) -> tuple[Field, ...]:
         """The fields of segments that methods read, and those that are measured."""
-        return (*self.fields, *(field for one in self._calibrators.values() for field in one.fields))
+        return (*self.fields, *(field for calibrator in self._calibrators.values() for field in calibrator.fields))
 
     @property
     def issued(self) -> int:
@@ -212,8 +212,8 @@ class Comparison:
         begun, self.source = time.perf_counter(), source.name
         entrants = group(self._calibrators, self.delay, processes, self.horizon)
         try:
-            for piece, said, share in _together(source, entrants):
-                self._take(piece, said)
+            for piece, steps, share in _together(source, entrants):
+                self._take(piece, steps)
                 self._issued = piece.issued if isinstance(piece, Judged) else self.rows
                 self.seconds = time.perf_counter() - begun
                 progress(self, share)
@@ -227,7 +227,7 @@ class Comparison:
         if not self.names:
             return
         bins = self.standings[RAW].debiased_ece.reliability(bins=MAPPED).bins
-        scores = np.unique([bins[0].low, *(one.prediction for one in bins), bins[-1].high])
+        scores = np.unique([bins[0].low, *(bin.prediction for bin in bins), bins[-1].high])
         levels = {field: self._levels(field) for field in self.fields}
         for name, left in ask(Last(scores, levels)).items():
             if left is not None:
@@ -236,15 +236,15 @@ class Comparison:
                 standing.mapped = tuple(zip(scores.tolist(), left.mapped.tolist(), strict=True))
 
     def _levels(self, field: Field) -> list[Any]:
-        worst = [one for name in self.names for one in self.segments.worst(field, name, MOST_WORST)]
-        found = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
-        return [one for one in found if one not in (OTHERS, MISSING)]
+        worst = [level for name in self.names for level in self.segments.worst(field, name, MOST_WORST)]
+        levels = dict.fromkeys([*self.segments.heaviest(field, MOST_EFFECTS), *worst])
+        return [level for level in levels if level not in (OTHERS, MISSING)]
 
-    def _take(self, piece: Observations | Judged, said: Mapping[str, Step]) -> None:
+    def _take(self, piece: Observations | Judged, steps: Mapping[str, Step]) -> None:
         """Measure what all said to a piece."""
         piece = piece.observations if isinstance(piece, Judged) else piece
         predicted = {RAW: piece.scores}
-        for name, step in said.items():
+        for name, step in steps.items():
             standing = self.standings[name]
             standing.seconds, standing.failure = step.seconds, step.failure
             if step.predicted is not None:
@@ -275,8 +275,8 @@ class Comparison:
         self.extreme += int(np.count_nonzero(np.abs(forecasts[RAW].p - 0.5) > 0.5 - LEAST_SCORE))
         if not len(forecasts[RAW].p):
             return
-        for name, one in forecasts.items():
-            self.standings[name].add(one)
+        for name, forecast in forecasts.items():
+            self.standings[name].add(forecast)
         for (first, second), difference in self._differences.items():
             if first in forecasts and second in forecasts:
                 difference.update_forecasts(forecasts[first], forecasts[second])
@@ -291,7 +291,9 @@ class Comparison:
         """Those that were compared over the whole stream, by log loss, the best first; empty before the first row."""
         if not self.standings[RAW].log_loss.n:
             return []
-        losses = {name: one.log_loss.get() for name, one in self.standings.items() if one.failure is None}
+        losses = {
+            name: standing.log_loss.get() for name, standing in self.standings.items() if standing.failure is None
+        }
         return sorted((name for name, loss in losses.items() if loss is not None), key=lambda name: losses[name] or 0.0)
 
     @property
@@ -303,10 +305,10 @@ class Comparison:
         """Return the log loss of the first minus that of the second."""
         if first == second:
             return Difference(0.0, 0.0, 0.0)
-        one = self._differences.get((first, second))
-        one = self.history.differences.get(first) if one is None and second == self.base else one
-        if one is not None:
-            return Difference(one.get() or 0.0, *one.interval)
+        measured = self._differences.get((first, second))
+        measured = self.history.differences.get(first) if measured is None and second == self.base else measured
+        if measured is not None:
+            return Difference(measured.get() or 0.0, *measured.interval)
         if not {first, second} <= self.standings.keys():
             known = ", ".join(self.standings)
             raise InputError(f"{first!r} and {second!r} are not both compared; compared are {known}")
@@ -332,8 +334,8 @@ class Comparison:
             return Recommendation(best, f"{best} has the lowest log loss, and {self.base} failed")
         if best == self.base:
             return Recommendation(best, f"no method has a lower log loss than {_named(best)}")
-        found = self.difference(best, self.base)
-        if found.verdict != "better":
+        difference = self.difference(best, self.base)
+        if difference.verdict != "better":
             why = f"by {self.rows:,} row{'s' * (self.rows > 1)}"
             miscalibrated = self._miscalibrated()
             if miscalibrated is None:
@@ -342,8 +344,8 @@ class Comparison:
             reason = f"{miscalibrated}. Undecided {why}: which log loss is lower"
             return Recommendation(self.base, reason, decided=False)
         lowest = "the lowest log loss" if best == self.best else "the lowest log loss of those shown better"
-        reason = f"{best} has {lowest}, {-found.value:.2g} below {_named(self.base)}"
-        return Recommendation(best, f"{reason} (confidence sequence: {-found.high:.2g} to {-found.low:.2g})")
+        reason = f"{best} has {lowest}, {-difference.value:.2g} below {_named(self.base)}"
+        return Recommendation(best, f"{reason} (confidence sequence: {-difference.high:.2g} to {-difference.low:.2g})")
 
     def _miscalibrated(self) -> str | None:
         """Describe that the base predicts too many or too few positives, and which method repairs that, if it is so."""
@@ -353,10 +355,9 @@ class Comparison:
         times = f"{ratio:.3g} times the" if 0.0 < ratio < math.inf else "none of the" if not ratio else "too many"
         interval = f" ({low:.3g} to {high:.3g})" if 0.0 < ratio < math.inf else ""
         for name in self.names:
-            one = self.standings[name].ratio
-            low, high = one.interval()
+            own, (low, high) = self.standings[name].ratio.get(), self.standings[name].ratio.interval()
             if name not in (RAW, self.base) and low <= 1.0 <= high:
-                repaired = f", and {name} repairs the total" + ("" if one.get() is None else f" ({one.get():.3g})")
+                repaired = f", and {name} repairs the total" + ("" if own is None else f" ({own:.3g})")
                 return f"{_named(self.base)} predicts {times} positives{interval}{repaired}"
         return f"{_named(self.base)} predicts {times} positives{interval}"
 
@@ -370,14 +371,14 @@ class Comparison:
         if best is None or best == RAW:
             return {}
         mine = self.standings[best].seconds
-        found = {
+        speedups = {
             name: mine / max(self.standings[name].seconds, 1e-9)
             for name in self.names
             if name not in (best, self.base, RAW)
             and self.difference(name, best).verdict == "no difference shown"
             and self.difference(name, self.base).verdict == "better"
         }
-        ordered = sorted(found.items(), key=lambda item: -item[1])
+        ordered = sorted(speedups.items(), key=lambda item: -item[1])
         return {name: times for name, times in ordered if times >= 2.0}
 
     def to_dict(self) -> dict[str, Any]:
@@ -404,10 +405,10 @@ class Comparison:
 
     def _of_groups(self, name: str) -> dict[str, Any]:
         """Return what a method certifies, and its groups with most evidence."""
-        found = self.standings[name].certified
-        assert found is not None
-        groups = [one._asdict() for one in found.groups]
-        return found.certificate._asdict() | {"bins": found.bins, "groups": groups}
+        certified = self.standings[name].certified
+        assert certified is not None
+        groups = [gap._asdict() for gap in certified.groups]
+        return certified.certificate._asdict() | {"bins": certified.bins, "groups": groups}
 
     def _of_segments(self, field: Field) -> dict[str, Any]:
         """Return the errors by level of a field, and its levels, the heaviest first."""
@@ -417,48 +418,48 @@ class Comparison:
         return {
             "methods": {
                 name: {
-                    "field_ece": one.get(),
-                    "floor": one.floor,
-                    "chi_square": finite(one.chi_square),
-                    "degrees": one.degrees,
+                    "field_ece": error.get(),
+                    "floor": error.floor,
+                    "chi_square": finite(error.chi_square),
+                    "degrees": error.degrees,
                 }
-                for name, one in errors.items()
+                for name, error in errors.items()
             },
             "levels": [
                 row._asdict() | {"level": level_text(row.level), "z": {name: finite(z) for name, z in row.z.items()}}
                 for row in rows
             ],
             "effects": {
-                name: [one._asdict() | {"level": level_text(one.level)} for one in found]
-                for name, found in effects.items()
-                if found
+                name: [effect._asdict() | {"level": level_text(effect.level)} for effect in levels]
+                for name, levels in effects.items()
+                if levels
             },
         }
 
     def failed(self) -> list[str]:
         """Return the names of methods that ended with an error."""
-        return [name for name, one in self.standings.items() if one.failure is not None]
+        return [name for name, standing in self.standings.items() if standing.failure is not None]
 
     def _measures(self, name: str) -> dict[str, Any]:
-        one = self.standings[name]
-        if one.failure is not None:
-            return {"method": one.shown, "failure": one.failure}
-        parts = one.corp.decomposition
+        standing = self.standings[name]
+        if standing.failure is not None:
+            return {"method": standing.shown, "failure": standing.failure}
+        parts = standing.corp.decomposition
         return {
-            "method": one.shown,
-            "log_loss": one.log_loss.get(),
-            "infinite": one.log_loss.infinite,
-            "brier": one.brier.get(),
-            "debiased_ece": one.debiased_ece.get(),
-            "debiased_ece_floor": one.debiased_ece.floor,
+            "method": standing.shown,
+            "log_loss": standing.log_loss.get(),
+            "infinite": standing.log_loss.infinite,
+            "brier": standing.brier.get(),
+            "debiased_ece": standing.debiased_ece.get(),
+            "debiased_ece_floor": standing.debiased_ece.floor,
             "miscalibration": None if parts is None else parts.miscalibration,
             "discrimination": None if parts is None else parts.discrimination,
             "uncertainty": None if parts is None else parts.uncertainty,
-            "ratio": finite(one.ratio.get()),
-            "ratio_interval": [finite(end) for end in one.ratio.interval()],
+            "ratio": finite(standing.ratio.get()),
+            "ratio_interval": [finite(end) for end in standing.ratio.interval()],
             "alarms": self.history.alarms_in_all[name],
-            "microseconds": None if name == RAW or not self.issued else 1e6 * one.seconds / self.issued,
-            "bytes": one.bytes,
+            "microseconds": None if name == RAW or not self.issued else 1e6 * standing.seconds / self.issued,
+            "bytes": standing.bytes,
             "against_base": self._against(name, self.base),
             "against_best": self._against(name, self.best),
         }
@@ -466,8 +467,8 @@ class Comparison:
     def _against(self, name: str, other: str | None) -> dict[str, Any] | None:
         if other is None or other == name or other not in self.names:
             return None
-        found = self.difference(name, other)
-        return {name: finite(value) for name, value in found._asdict().items()} | {"verdict": found.verdict}
+        difference = self.difference(name, other)
+        return {name: finite(value) for name, value in difference._asdict().items()} | {"verdict": difference.verdict}
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: the recommendation, and the log loss and verdict of each method."""
@@ -482,10 +483,12 @@ class Comparison:
         """Write the methods, the best first, with their losses and verdicts against the base, and the advice."""
         lines = [f"{'method':20} {'log loss':>10} {'Brier':>10} {'ratio':>7}  against {self.base}"]
         for name in self.names:
-            one, ratio = self.standings[name], self.standings[name].ratio.get()
+            standing, ratio = self.standings[name], self.standings[name].ratio.get()
             verdict = "" if name == self.base else self.difference(name, self.base).verdict
             shown = "" if ratio is None else f"{ratio:7.3f}"
-            lines.append(f"{name:20} {one.log_loss.get():10.6f} {one.brier.get():10.6f} {shown:>7}  {verdict}".rstrip())
+            lines.append(
+                f"{name:20} {standing.log_loss.get():10.6f} {standing.brier.get():10.6f} {shown:>7}  {verdict}".rstrip()
+            )
         advice = self.recommendation
         return "\n".join([*lines, *([] if advice is None else [f"{advice.method}: {advice.reason}"])])
 
@@ -599,29 +602,31 @@ def named(methods: Mapping[str, Method] | Sequence[str | Method], delay: int | N
     if isinstance(methods, (str, Learner)):
         raise InputError(f"methods={methods!r} is one method; give a list, such as ['online-platt', 'venn-abers']")
     if isinstance(methods, Mapping):
-        given = {str(name): method(one, delay) for name, one in methods.items()}
+        calibrators = {str(name): method(asked, delay) for name, asked in methods.items()}
     else:
-        given = {}
-        for one in (one for one in methods if one != RAW):
-            calibrator = method(one, delay)
-            name = one if isinstance(one, str) else calibrator.name
-            if name in given:
+        calibrators = {}
+        for asked in (asked for asked in methods if asked != RAW):
+            calibrator = method(asked, delay)
+            name = asked if isinstance(asked, str) else calibrator.name
+            if name in calibrators:
                 raise InputError(f"the method {name!r} is given twice; give a mapping of names to calibrators")
-            given[name] = calibrator
-    if RAW in given:
+            calibrators[name] = calibrator
+    if RAW in calibrators:
         raise InputError(f"{RAW!r} is the name of the score itself; give another name")
-    given.pop(IDENTITY, None)  # which is the score itself, as "raw" in a list is
-    if not given:
+    calibrators.pop(IDENTITY, None)  # which is the score itself, as "raw" in a list is
+    if not calibrators:
         raise InputError("there is nothing to compare with the score: give at least one method")
-    return given
+    return calibrators
 
 
 def with_segments(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> dict[str, Method]:
     """Return the methods, and a corrected copy of each that is not yet corrected for segments."""
-    plain = {name: one for name, one in calibrators.items() if fields and isinstance(one, Calibrator)}
-    corrected = {name + BY_SEGMENT: Segmented(one, fields) for name, one in plain.items()}
-    if given := corrected.keys() & calibrators.keys():
-        raise InputError(f"{min(given)!r} is the name of another method with segments; give another name")
+    plain = {
+        name: calibrator for name, calibrator in calibrators.items() if fields and isinstance(calibrator, Calibrator)
+    }
+    corrected = {name + BY_SEGMENT: Segmented(calibrator, fields) for name, calibrator in plain.items()}
+    if doubled := corrected.keys() & calibrators.keys():
+        raise InputError(f"{min(doubled)!r} is the name of another method with segments; give another name")
     return {**calibrators, **corrected}
 
 
@@ -632,26 +637,28 @@ def with_groups(calibrators: dict[str, Method], fields: tuple[Field, ...]) -> di
     """
     if not fields:
         return calibrators
-    corrected = {name: one for name, one in calibrators.items() if isinstance(one, Segmented)}
-    plain = {name: one for name, one in calibrators.items() if isinstance(one, Calibrator)}
-    held = {name + MULTICALIBRATED: Multicalibrated(one, fields) for name, one in (corrected or plain).items()}
-    if given := held.keys() & calibrators.keys():
-        raise InputError(f"{min(given)!r} is the name of another method; give another name")
-    return {**calibrators, **held}
+    corrected = {name: calibrator for name, calibrator in calibrators.items() if isinstance(calibrator, Segmented)}
+    plain = {name: calibrator for name, calibrator in calibrators.items() if isinstance(calibrator, Calibrator)}
+    in_groups = {
+        name + MULTICALIBRATED: Multicalibrated(calibrator, fields) for name, calibrator in (corrected or plain).items()
+    }
+    if doubled := in_groups.keys() & calibrators.keys():
+        raise InputError(f"{min(doubled)!r} is the name of another method; give another name")
+    return {**calibrators, **in_groups}
 
 
-def method(given: str | Method, delay: int | None) -> Method:
+def method(asked: str | Method, delay: int | None) -> Method:
     """Return a clone of a calibrator, or a new one of this name, in bounded memory and with a known delay."""
-    if not isinstance(given, str) or given not in REGISTRY:
-        found: Method = chosen(given, Entrant, REGISTRY, parameter="methods")
-        return found.clone()
-    declared = signature(REGISTRY[given]).parameters
+    if not isinstance(asked, str) or asked not in REGISTRY:
+        calibrator: Method = chosen(asked, Entrant, REGISTRY, parameter="methods")
+        return calibrator.clone()
+    declared = signature(REGISTRY[asked]).parameters
     wanted = {"delay": delay} if "delay" in declared and delay is not None else {}
     if "resolution" in declared and declared["resolution"].default is None:
         wanted["resolution"] = RESOLUTION
-    if REGISTRY.called(given) in SLOW:
+    if REGISTRY.called(asked) in SLOW:
         wanted["refresh_every"] = REFRESH_EVERY
-    return REGISTRY[given](**wanted)
+    return REGISTRY[asked](**wanted)
 
 
 def finite(value: float | None) -> float | None:
@@ -667,10 +674,10 @@ def _together(source: Source, entrants: Group) -> Iterator[tuple[Observations | 
     before: tuple[Observations | Judged, float | None] | None = None
     for piece in source:
         now = piece, source.share()
-        said = entrants.receive() if before is not None else {}
+        steps = entrants.receive() if before is not None else {}
         entrants.send(piece.arrivals if isinstance(piece, Judged) else piece)
         if before is not None:
-            yield before[0], said, before[1]
+            yield before[0], steps, before[1]
         before = now
     if before is not None:
         yield before[0], entrants.receive(), before[1]

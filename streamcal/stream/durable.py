@@ -1,13 +1,16 @@
 """Saving calibrators, and what learns beside them, to JSON files.
 
-Files are replaced atomically: after a crash they hold the old or the new state.
+Files are replaced atomically: readers, also after a crash, see the old content or the new, never a part.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
+import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -17,7 +20,6 @@ from streamcal.lazy import imported
 from streamcal.learners.learner import Learner
 from streamcal.live import SAVED
 from streamcal.saved import Saved
-from streamcal.stream.atomic import atomic_write
 
 #: What to do about a file that is no state.
 OTHER_STATE = "give a copy that is whole, or another name to begin anew"
@@ -122,11 +124,11 @@ def load(path: str | os.PathLike[str], kind: Any = Saved) -> Any:
         cls = _class_named(name)
         if not issubclass(cls, kind):
             raise StateError(f"the file holds the state of {_a(name)}, not of {_a(kind.__name__)}; give kind={name}")
-        found = cls.from_state(state)
+        loaded = cls.from_state(state)
     except StateError as error:
         raise StateError(f"{os.fspath(path)}: {error}") from error
-    logger.debug("loaded %s from %s", _described(found), path)
-    return found
+    logger.debug("loaded %s from %s", _described(loaded), path)
+    return loaded
 
 
 def _a(name: str) -> str:
@@ -134,12 +136,64 @@ def _a(name: str) -> str:
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
-def _described(one: Saved) -> str:
+def _described(learner: Saved) -> str:
     """Describe a learner: its class, and the weight that it holds."""
-    name = type(one).__name__
-    return f"{name} of weight {one.n:g}" if isinstance(one, Learner) else name
+    name = type(learner).__name__
+    return f"{name} of weight {learner.n:g}" if isinstance(learner, Learner) else name
 
 
 def _class_named(name: str) -> type[Any]:
     """Return the class of a state; `StateError` if there is none."""
     return imported(SAVED[name]) if name in SAVED else Learner.class_named(name)
+
+
+def atomic_write(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write `content` to `path` in one step: a temporary file in the same folder, on the disk, then renamed.
+
+    An existing file keeps its permissions, a new file gets the default ones (the umask applies). A symbolic link is
+    kept, and the file it points to is replaced. On an error (`OSError`) the old file is unchanged and no temporary file
+    is left. Safe against power failure where renaming is atomic, as on POSIX file systems.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "state.json")
+    >>> atomic_write(path, b"{}")
+    >>> path.read_bytes()
+    b'{}'
+    """
+    target = os.path.realpath(path)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(folder)
+
+
+def remove_left_over(path: str | os.PathLike[str]) -> None:
+    """Remove temporary files of `atomic_write` to this path left by a killed process; nobody may be writing it."""
+    folder, name = os.path.split(os.path.realpath(path))
+    for entry in os.listdir(folder):
+        if entry.startswith(f".{name}.") and entry.endswith(".tmp"):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, entry))
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename itself durable, where folders can be opened (not on Windows)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

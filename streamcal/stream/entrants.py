@@ -128,16 +128,16 @@ def one_by_one(
     >>> one_by_one(OnlinePlatt(), rows, 1).round(3).tolist()  # the first label is known after the second row
     [0.5, 0.5, 0.599]
     """
-    issue, settle, found = calibrator.issue, calibrator.settle, []
+    issue, settle, probabilities = calibrator.issue, calibrator.settle, []
     waiting = deque() if waiting is None else waiting
     levels = _keys(piece) if calibrator.fields and piece.keys else repeat(None)
     for (score, label, weight, at), keys in zip(_rows(piece), levels, strict=False):
         issued = issue(score, at, keys=keys, w=weight)
-        found.append(issued.p)
+        probabilities.append(issued.p)
         waiting.append((issued, label))
         if len(waiting) > delay:
             settle(*waiting.popleft())
-    return np.array(found, dtype=np.float64)
+    return np.array(probabilities, dtype=np.float64)
 
 
 def _keys(piece: Observations) -> Iterator[dict[str, Any]]:
@@ -185,17 +185,17 @@ class Here:
     def __init__(
         self, calibrators: Mapping[str, Calibrator | Keyed], delay: int, horizon: Horizon | None = None
     ) -> None:
-        self._entrants = {name: Entrant(one, delay, horizon) for name, one in calibrators.items()}
-        self._said: dict[str, Step] = {}
+        self._entrants = {name: Entrant(calibrator, delay, horizon) for name, calibrator in calibrators.items()}
+        self._steps: dict[str, Step] = {}
 
     def send(self, piece: Observations | Arrivals) -> None:
-        self._said = {name: one.step(piece) for name, one in self._entrants.items()}
+        self._steps = {name: entrant.step(piece) for name, entrant in self._entrants.items()}
 
     def receive(self) -> dict[str, Step]:
-        return self._said
+        return self._steps
 
     def end(self, last: Last) -> dict[str, Ended | None]:
-        return {name: one.end(last) for name, one in self._entrants.items()}
+        return {name: entrant.end(last) for name, entrant in self._entrants.items()}
 
     def close(self) -> None:
         """Do nothing: nothing is open."""
@@ -216,8 +216,8 @@ class Processes:
         self._running: list[Any] = []
         for share in dealt(list(calibrators), number):
             ours, theirs = context.Pipe()
-            given = {name: calibrators[name] for name in share}
-            process = context.Process(target=work, args=(theirs, given, delay, horizon), daemon=True)
+            assigned = {name: calibrators[name] for name in share}
+            process = context.Process(target=work, args=(theirs, assigned, delay, horizon), daemon=True)
             process.start()
             theirs.close()
             self._ends.append(ours)
@@ -227,13 +227,13 @@ class Processes:
         self._tell(piece)
 
     def receive(self) -> dict[str, Any]:
-        said: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for end in self._ends:
             try:
-                said |= end.recv()
+                results |= end.recv()
             except (EOFError, OSError) as error:
                 raise StreamcalError(f"a process of the comparison has ended: {error!r}; try processes=1") from None
-        return said
+        return results
 
     def end(self, last: Last) -> dict[str, Ended | None]:
         self._tell(last)
@@ -262,11 +262,11 @@ def work(
     group = Here(calibrators, delay, horizon)
     while True:
         try:
-            given = end.recv()
-            if isinstance(given, Last):
-                end.send(group.end(given))
+            piece = end.recv()
+            if isinstance(piece, Last):
+                end.send(group.end(piece))
             else:
-                group.send(given)
+                group.send(piece)
                 end.send(group.receive())
         except (EOFError, OSError):  # the other end is closed
             return

@@ -1,4 +1,4 @@
-"""Files: formats by their names, compression, and the files that names of inputs stand for.
+"""Files: formats by their names, compression, locks, and the files that names of inputs stand for.
 
 gzip and bzip2 are read by Python's own modules, Zstandard and LZ4 by Arrow.
 """
@@ -77,25 +77,25 @@ class _FromBzip2:
     def read1(self, size: int = BLOCK) -> bytes:
         """Read the next bytes; none at the end, where zeros may fill up the file."""
         while True:
-            given = b""
+            compressed = b""
             if self._stream.eof:
-                given = self._stream.unused_data.lstrip(b"\0")
-                while not given:
+                compressed = self._stream.unused_data.lstrip(b"\0")
+                while not compressed:
                     block = self._read(BLOCK)
                     if not block:
                         return b""
-                    given = block.lstrip(b"\0")
+                    compressed = block.lstrip(b"\0")
                 self._stream = bz2.BZ2Decompressor()
             elif self._stream.needs_input:
-                given = self._read(BLOCK)
-                if not given:
+                compressed = self._read(BLOCK)
+                if not compressed:
                     raise EOFError("Compressed file ended before the end-of-stream marker was reached")
             try:
-                found = self._stream.decompress(given, size)
+                content = self._stream.decompress(compressed, size)
             except OSError as error:
                 raise EOFError(str(error)) from None
-            if found:
-                return found
+            if content:
+                return content
 
     def __enter__(self) -> _FromBzip2:
         return self
@@ -208,18 +208,18 @@ class FileKind:
         compression = COMPRESSIONS.get(ending.lower())
         if compression is not None:
             ending = os.path.splitext(stem)[1]
-        found = format or ("csv" if name == STANDARD_STREAM else _ENDINGS.get(ending.lower()))
-        if found is None:
+        chosen = format or ("csv" if name == STANDARD_STREAM else _ENDINGS.get(ending.lower()))
+        if chosen is None:
             raise RecordError("the ending of the name says no format that is known", ENDINGS_ALLOWED, file=name)
-        if found == "parquet" and name == STANDARD_STREAM:
+        if chosen == "parquet" and name == STANDARD_STREAM:
             reason = "Parquet has its index at the end, and cannot be read from a pipe or written to one"
             raise RecordError(reason, "the name of a file, or Arrow, CSV or JSON Lines in the pipe", file=name)
-        if found == "parquet" and compression:
+        if chosen == "parquet" and compression:
             raise RecordError("Parquet cannot be read or written here", "a file without .gz", file=name)
-        if found == "arrow" and compression:
+        if chosen == "arrow" and compression:
             raise RecordError("Arrow cannot be read or written here", "a file without .gz", file=name)
-        tabs = found == "csv" and ending.lower() == ".tsv"
-        return cls(cast(Format, found), compression, "\t" if tabs else None)
+        tabs = chosen == "csv" and ending.lower() == ".tsv"
+        return cls(cast(Format, chosen), compression, "\t" if tabs else None)
 
     @property
     def on_standard_output(self) -> Format:
@@ -239,7 +239,7 @@ def has_known_ending(name: str) -> bool:
     return ending.lower() in _ENDINGS
 
 
-def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+def same_file(file: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Return whether two names refer to the same file (devices excluded), links resolved, existing or not.
 
     Examples
@@ -247,10 +247,10 @@ def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> boo
     >>> same_file("a.csv", "./a.csv"), same_file("a.csv", "b.csv"), same_file("/dev/null", "/dev/null")
     (True, False, False)
     """
-    one, other = (os.fspath(name).removeprefix("file://") for name in (one, other))
-    if Path(one).exists() and Path(other).exists():
-        return Path(one).is_file() and os.path.samefile(one, other)
-    return os.path.realpath(one) == os.path.realpath(other)
+    file, other = (os.fspath(name).removeprefix("file://") for name in (file, other))
+    if Path(file).exists() and Path(other).exists():
+        return Path(file).is_file() and os.path.samefile(file, other)
+    return os.path.realpath(file) == os.path.realpath(other)
 
 
 #: Inputs remembered by a state, the newest, and the most files of one stream.
@@ -278,14 +278,14 @@ def input_files(names: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
     ...
     streamcal.stream.records.RecordError: -: standard input is read alone; allowed: one input, or files without it
     """
-    given = [names] if isinstance(names, (str, os.PathLike)) else list(names)
-    files = [file for name in given for file in _files_of(os.fspath(name))]
+    paths = [names] if isinstance(names, (str, os.PathLike)) else list(names)
+    files = [file for name in paths for file in _files_of(os.fspath(name))]
     if not files:
         raise RecordError("there is no input", "the name of a file")
     if len(files) > 1 and STANDARD_STREAM in files:
         raise RecordError("standard input is read alone", "one input, or files without it", file=STANDARD_STREAM)
     if len(files) > INPUTS:
-        raise RecordError(f"these are {len(files):,} files", f"at most {INPUTS:,} at once", file=os.fspath(given[0]))
+        raise RecordError(f"these are {len(files):,} files", f"at most {INPUTS:,} at once", file=os.fspath(paths[0]))
     places: set[str] = set()
     for file in files:
         place = file if ADDRESS in file else os.path.realpath(file)
@@ -308,7 +308,30 @@ def title_of(files: Iterable[str]) -> str:
 
 def is_among(file: str | os.PathLike[str], files: Iterable[str]) -> bool:
     """Return whether a name refers to one of these files."""
-    return any(same_file(file, one) for one in files)
+    return any(same_file(file, other) for other in files)
+
+
+def lock(file: Any) -> None:
+    """Lock an open file until it is closed.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process, or another opened file, has locked it.
+    OSError
+        If the file system has no locks.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except PermissionError as error:  # of a file that is locked
+            raise BlockingIOError(*error.args) from None
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def can_be_read_twice(file: str) -> bool:
@@ -323,22 +346,22 @@ def _files_of(name: str) -> list[str]:
         return _files_in(name)
     if os.path.exists(name):  # a pipe or a device
         return [name]
-    found = sorted(glob.glob(name, recursive=True), key=_order)
-    if not found:
+    matches = sorted(glob.glob(name, recursive=True), key=_order)
+    if not matches:
         reason = "no file matches" if glob.has_magic(name) else "cannot be read: No such file or directory"
         raise RecordError(reason, file=name)
-    return [file for one in found for file in (_files_in(one) if os.path.isdir(one) else [one])]
+    return [file for match in matches for file in (_files_in(match) if os.path.isdir(match) else [match])]
 
 
 def _files_in(folder: str) -> list[str]:
     """Return the files of a folder and of its folders that have a known ending, sorted by their paths."""
-    found = []
+    paths = []
     for place, folders, files in os.walk(folder):
-        folders[:] = [one for one in folders if one[0] not in "._"]
-        found += [os.path.join(place, one) for one in files if one[0] not in "._" and has_known_ending(one)]
-    if not found:
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        paths += [os.path.join(place, name) for name in files if name[0] not in "._" and has_known_ending(name)]
+    if not paths:
         raise RecordError("no file in this folder has an ending that is known", ENDINGS_ALLOWED, file=folder)
-    return sorted(found, key=_order)
+    return sorted(paths, key=_order)
 
 
 def _order(path: str) -> tuple[str, ...]:

@@ -158,8 +158,8 @@ def calibrate(
     except RecordError as error:
         say_in_python(error)
         raise
-    found = np.vstack(values) if values else np.empty((0, len(added)))
-    return _with_columns(table, dict(zip(added, found.T, strict=True)))
+    predictions = np.vstack(values) if values else np.empty((0, len(added)))
+    return _with_columns(table, dict(zip(added, predictions.T, strict=True)))
 
 
 def _by_segment(calibrator: str | Calibrator | Keyed, segment: Field | Sequence[Field]) -> Keyed:
@@ -247,9 +247,9 @@ def _texts_of(column: Any, missing: Any) -> Any:
     return pyarrow.array([None if null else str(as_read(value)) for value, null in values], pyarrow.string())
 
 
-def _predicted(evaluation: Prequential, batch: TableBatch, found: Observations, fields: FieldReader) -> Any:
+def _predicted(evaluation: Prequential, batch: TableBatch, observations: Observations, fields: FieldReader) -> Any:
     """Return what the output adds to the rows of a batch."""
-    values = evaluation.step_many(*found)
+    values = evaluation.step_many(*observations)
     if len(values) < len(batch):  # the next row says why
         row = batch.rows[len(values)]
         evaluation.step(*fields.one(row))

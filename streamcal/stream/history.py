@@ -103,8 +103,8 @@ class History:
     @property
     def times(self) -> list[float]:
         """The times at the ends of the parts, after that of the first row; empty without times."""
-        found = [self._begun, *np.maximum.accumulate(self._parts[:, 3]).tolist()]
-        return [] if any(map(math.isnan, found)) else found
+        times = [self._begun, *np.maximum.accumulate(self._parts[:, 3]).tolist()]
+        return [] if any(map(math.isnan, times)) else times
 
     def marks(self, name: str) -> list[float]:
         """Return the rows at which alarms are drawn: each, or of more than `MOST_MARKS` the parts that have some."""
@@ -117,13 +117,13 @@ class History:
     def parts(self, name: str) -> list[Part]:
         """Return the parts of one series in their order."""
         place = SHARED + EACH * self.names.index(name)
-        found = []
+        parts = []
         for row in self._parts.tolist():
             weight = row[1] or 1.0  # where all weights are 0, so are the sums
             predicted, loss, evidence, alarms, *state = row[place : place + EACH]
             means = (row[2] / weight, predicted / weight, loss / weight)
-            found.append(Part(int(row[0]), row[1], *means, evidence, int(alarms), *self._interval(state)))
-        return found
+            parts.append(Part(int(row[0]), row[1], *means, evidence, int(alarms), *self._interval(state)))
+        return parts
 
     def _interval(self, state: list[float]) -> tuple[float, float]:
         """Return the confidence sequence of the sum of differences that had this state."""
@@ -157,7 +157,7 @@ class History:
         self._by_label += w @ y, w @ negative, squared @ y, squared @ negative
         by_label = weights_by_label(*self._by_label.tolist())
         part[SHARED - 1] = np.maximum(part[SHARED - 1], times[rows].max())  # nan where there are no times
-        here = {name: Forecasts(one.p[rows], y, w) for name, one in forecasts.items()}
+        here = {name: Forecasts(forecast.p[rows], y, w) for name, forecast in forecasts.items()}
         for i, name in enumerate(self.names):
             if name in here:
                 self._fill_one(part[SHARED + EACH * i : SHARED + EACH * (i + 1)], name, here, by_label)
@@ -166,13 +166,14 @@ class History:
         self, columns: FloatArray, name: str, forecasts: Mapping[str, Forecasts], by_label: tuple[float, float]
     ) -> None:
         """Add predictions of one series to its columns of the last part."""
-        one, monitor = forecasts[name], self._monitors[name]
-        alarms = monitor.update_many(one.y, sampled(one.p, by_label))
+        forecast, monitor = forecasts[name], self._monitors[name]
+        alarms = monitor.update_many(forecast.y, sampled(forecast.p, by_label))
         self.alarms[name] += alarms[: MOST_ALARMS - len(self.alarms[name])]
         self.alarms_in_all[name] += len(alarms)
-        losses = np.minimum(np.where(one.y > 0.0, *one.log_losses), -math.log(LOG_LOSS_CLIP))  # as `LogLoss` has them
-        columns[:4] += float(one.w @ one.p), float(one.w @ losses), 0.0, len(alarms)
+        losses = np.where(forecast.y > 0.0, *forecast.log_losses)
+        losses = np.minimum(losses, -math.log(LOG_LOSS_CLIP))  # as `LogLoss` has them
+        columns[:4] += float(forecast.w @ forecast.p), float(forecast.w @ losses), 0.0, len(alarms)
         columns[2] = max([columns[2], monitor.e_value, *(a.e_value for a in alarms)])
         if name in self.differences and self.base in forecasts:
-            self.differences[name].update_forecasts(one, forecasts[self.base])
+            self.differences[name].update_forecasts(forecast, forecasts[self.base])
             columns[4:] = self.differences[name].state()

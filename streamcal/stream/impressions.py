@@ -56,8 +56,8 @@ class ImpressionReader(FieldReader):
     """
 
     def many(self, batch: Batch) -> Impressions | None:  # type: ignore[override]
-        found, columns = super().many(batch), self._columns
-        if found is None or found.times is None or columns.id is None or columns.label_time is None:
+        observed, columns = super().many(batch), self._columns
+        if observed is None or observed.times is None or columns.id is None or columns.label_time is None:
             return None
         try:
             ids = plain(batch.exact(columns.id))
@@ -67,34 +67,34 @@ class ImpressionReader(FieldReader):
         except (*ERRORS, RecordError):
             return None
         came = label_times < NEVER
-        if (found.labels & ~came).any() or (came & ~labelled).any():
+        if (observed.labels & ~came).any() or (came & ~labelled).any():
             return None
-        if not (label_times >= found.times - columns.clock_skew).all():
+        if not (label_times >= observed.times - columns.clock_skew).all():
             return None
-        return Impressions(*found[:3], found.times, ids, label_times, versions, found.keys)
+        return Impressions(*observed[:3], observed.times, ids, label_times, versions, observed.keys)
 
     def one(self, row: Row) -> Impression:  # type: ignore[override]
-        found, columns = super().one(row), self._columns
-        assert found.t is not None
+        observed, columns = super().one(row), self._columns
+        assert observed.t is not None
         assert columns.id is not None
         assert columns.label_time is not None
         id = field_of(row, columns.id, _id)
         version = None if columns.version is None else field_of(row, columns.version, version_of)
         if is_missing(as_read(row.get(columns.label_time))):
-            if found.y:
+            if observed.y:
                 reason = "a positive label has no time"
                 raise RecordError(reason, "the time when it came", column=columns.label_time)
-            return Impression(*found[:3], found.t, id, NEVER, version, found.keys)
+            return Impression(*observed[:3], observed.t, id, NEVER, version, observed.keys)
         label_time = self._time_in(row, columns.label_time)
-        if label_time < found.t - columns.clock_skew:
+        if label_time < observed.t - columns.clock_skew:
             twice = self._time.repeated(as_read(row.get(columns.label_time)))
-            reason = f"the label came {found.t - label_time:.6g} s before its event{twice}"
+            reason = f"the label came {observed.t - label_time:.6g} s before its event{twice}"
             allowed = (
                 f"no time more than {columns.clock_skew:g} s (--clock-skew) before that of {columns.time!r}, and no "
                 "time at all in a row without a label"
             )
             raise RecordError(reason, allowed, column=columns.label_time)
-        return Impression(*found[:3], found.t, id, label_time, version, found.keys)
+        return Impression(*observed[:3], observed.t, id, label_time, version, observed.keys)
 
     def _gathered(self, rows: list[Impression]) -> Impressions:
         scores, y, w, t, ids, label_times, versions, keys = zip(*rows, strict=True) if rows else ((),) * 8
@@ -115,20 +115,20 @@ class ImpressionReader(FieldReader):
 
 def _label_times(column: Any, reader: TimeReader, name: str) -> FloatArray:
     """Return the times of labels, `NEVER` for a missing one; one of `ERRORS` if a value is no time."""
-    given, here = filled(column)
-    times = reader.many(given, name)
+    filled_in, here = filled(column)
+    times = reader.many(filled_in, name)
     if np.isinf(times).any():
         raise ValueError("a time is infinite")
-    found = np.full(len(here), NEVER)
-    found[here] = np.where(np.isnan(times), NEVER, times)
-    return found
+    label_times = np.full(len(here), NEVER)
+    label_times[here] = np.where(np.isnan(times), NEVER, times)
+    return label_times
 
 
 def _versions(values: list[Any]) -> list[Id | None]:
     """Return the versions in a column; each distinct value is read once."""
     typed = [(value.__class__, value) for value in values]  # True is equal to 1, which is a version
-    known = {one: version_of(one[1]) for one in set(typed)}  # a list is no key: a TypeError, one of `ERRORS`
-    return [known[one] for one in typed]
+    known = {pair: version_of(pair[1]) for pair in set(typed)}  # a list is no key: a TypeError, one of `ERRORS`
+    return [known[pair] for pair in typed]
 
 
 def version_of(value: Any) -> Id | None:

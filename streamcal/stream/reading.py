@@ -135,9 +135,10 @@ class RecordReader:
         self.path = os.fspath(path)
         self._closing = contextlib.ExitStack()
         self._standard: Any = None  # standard input, once it was looked at
-        with self._file_errors():
-            found = format or (self._format_of_standard_input() if delimiter is None else None)
-        self.kind = FileKind.of(path, found)
+        if format is None and delimiter is None and self.path == STANDARD_STREAM:
+            with self._file_errors():
+                format = self._format_of_standard_input()
+        self.kind = FileKind.of(path, format)
         if delimiter is not None and self.kind.format != "csv":
             raise RecordError("only CSV has a delimiter", "none here", file=self.path)
         if delimiter is not None and not delimiter.isascii():
@@ -147,7 +148,8 @@ class RecordReader:
         self._batch_rows = batch_rows or BATCH_ROWS
         self._on_bad_row = on_bad_row
         self._used: tuple[str, ...] = ()
-        self._row = 0  # number of the last data row that was read
+        #: The number of the last data row that was read, also of one that cannot be used.
+        self.row = 0
         self._text, self._at = b"", 0  # what was read of a text, and the place after the last record
         self._begun = 0  # batches of a table that were begun
         self._ended = False  # whether the text was read to its end
@@ -166,11 +168,6 @@ class RecordReader:
             self._batches = start.get(self.kind.format, self._start_arrow)()
             self._refuse_doubled_names()
             self._closing = self._closing.pop_all()  # opened and understood: closed by `close` from now on
-
-    @property
-    def row(self) -> int:
-        """The number of the last data row that was read, also of one that cannot be used."""
-        return self._row
 
     @property
     def share(self) -> float | None:
@@ -257,7 +254,7 @@ class RecordReader:
         try:
             yield
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            row = self._row + 1 if self.names else None  # the first row that is missing
+            row = self.row + 1 if self.names else None  # the first row that is missing
             raise RecordError(
                 f"the {self.kind.compression or 'compressed'} file is truncated or damaged here ({error})",
                 "a complete file",
@@ -309,13 +306,13 @@ class RecordReader:
             compression = None
         if compression is not None:
             ending = next(ending for ending, name in COMPRESSIONS.items() if name == compression)
-            found, allowed = f"compressed by {compression}", f"that, with a name that ends in {ending}"
+            kind, allowed = f"compressed by {compression}", f"that, with a name that ends in {ending}"
         else:
-            found, allowed = next((one for magic, one in OTHER_KINDS.items() if begin.startswith(magic)), ("", ""))
-        if found == "Parquet" and self.path == STANDARD_STREAM:
+            kind, allowed = next((other for magic, other in OTHER_KINDS.items() if begin.startswith(magic)), ("", ""))
+        if kind == "Parquet" and self.path == STANDARD_STREAM:
             FileKind.of(self.path, "parquet")  # says why not
-        if found:
-            raise RecordError(f"the file is {found}", allowed, file=self.path)
+        if kind:
+            raise RecordError(f"the file is {kind}", allowed, file=self.path)
 
     def _opened(self) -> tuple[Any, bool]:
         """Open the file, which is closed with the reader; return it and whether its end is known, unlike a pipe's."""
@@ -335,8 +332,6 @@ class RecordReader:
 
     def _format_of_standard_input(self) -> str | None:
         """Return the format of standard input, if it begins as JSON Lines or a stream of Arrow."""
-        if self.path != STANDARD_STREAM:
-            return None
         self._standard = self._standard_input()
         begin = self._standard.peek(len(ARROW_STREAM)) if hasattr(self._standard, "peek") else b""
         if begin.startswith(ARROW_STREAM):
@@ -366,7 +361,7 @@ class RecordReader:
         rest = self._text[self._at :]
         if len(rest) > LONGEST_RECORD:
             reason = f"the record has more than {LONGEST_RECORD:,} bytes"
-            raise RecordError(reason, "shorter lines, and quotes in pairs", file=self.path, row=self._row + 1)
+            raise RecordError(reason, "shorter lines, and quotes in pairs", file=self.path, row=self.row + 1)
         parts, size = [rest], 0
         wanted = min(max(BLOCK_BYTES, len(rest)), LONGEST_RECORD + 1 - len(rest))
         try:
@@ -398,27 +393,27 @@ class RecordReader:
 
         An error that is not handled comes after the rows before it.
         """
-        while self._row < end:
-            last = min(self._row + self._batch_rows, end)
-            for number in [one for one in errors if one <= last]:
+        while self.row < end:
+            last = min(self.row + self._batch_rows, end)
+            for number in [bad for bad in errors if bad <= last]:
                 if self._on_bad_row is None:
-                    self._row = number - 1
+                    self.row = number - 1
                     yield batch.take(slice(int(np.searchsorted(batch.numbers, number))))
                 self._bad_row(errors.pop(number), number)
-            self._row, count = last, int(np.searchsorted(batch.numbers, last, side="right"))
+            self.row, count = last, int(np.searchsorted(batch.numbers, last, side="right"))
             yield batch.take(slice(count))  # of bad rows alone, too: whoever reads counts them now
             batch = batch.take(slice(count, None))
 
     def _numbered(self, count: int) -> NDArray[np.int64]:
-        self._row += count
-        return np.arange(self._row - count + 1, self._row + 1)
+        self.row += count
+        return np.arange(self.row - count + 1, self.row + 1)
 
     def _start_csv(self) -> Iterator[Batch]:
         self._open_text()
         line = self._line()
         header = "" if line is None else _decoded(line[1])
-        if line is not None and (found := SEPARATOR_LINE.fullmatch(header)):
-            self.delimiter = self.delimiter or found[1]
+        if line is not None and (separator := SEPARATOR_LINE.fullmatch(header)):
+            self.delimiter = self.delimiter or separator[1]
             self._at, line = line.end(), None
         self.delimiter = self.delimiter or _delimiter_of(header)
         self._grammar = Grammar(self.delimiter)
@@ -451,24 +446,24 @@ class RecordReader:
                 record = self._at, len(self._text)
             text, self._at = self._text[slice(*record)], record[1]
             none = CsvBatch(self.names, np.empty(0, np.int64), arrow.read_csv(b"", self.names, grammar.delimiter))
-            yield from self._in_batches(none, {self._row + 1: self._csv_error(text)}, self._row + 1)
+            yield from self._in_batches(none, {self.row + 1: self._csv_error(text)}, self.row + 1)
 
     def _csv_rows(self, text: bytes, grammar: Grammar) -> Iterator[Batch]:
         """Yield the rows of whole records, each with the right quotes."""
         errors: dict[int, RecordError] = {}
         try:
             table = arrow.read_csv(text, self.names, grammar.delimiter)
-            numbers = np.arange(self._row + 1, self._row + 1 + len(table))
-            end = self._row + len(table)
+            numbers = np.arange(self.row + 1, self.row + 1 + len(table))
+            end = self.row + len(table)
         except pyarrow.ArrowInvalid:  # a record has another number of fields
             good: dict[int, bytes] = {}
-            for number, (record, fields) in enumerate(grammar.records(text), self._row + 1):
+            for number, (record, fields) in enumerate(grammar.records(text), self.row + 1):
                 if fields == len(self.names):
                     good[number] = record
                 else:
                     errors[number] = self._csv_error(record)
             table = arrow.read_csv(b"".join(good.values()), self.names, grammar.delimiter)
-            numbers, end = np.fromiter(good, dtype=np.int64), self._row + len(good) + len(errors)
+            numbers, end = np.fromiter(good, dtype=np.int64), self.row + len(good) + len(errors)
         yield from self._in_batches(CsvBatch(self.names, numbers, table), errors, end)
 
     def _csv_error(self, text: bytes) -> RecordError:
@@ -498,10 +493,10 @@ class RecordReader:
                     self.names = tuple(json_object(record))
                     return self._json_batches()
                 except RecordError as error:
-                    self._row += 1
-                    self._bad_row(error, self._row)
+                    self.row += 1
+                    self._bad_row(error, self.row)
             self._at = line.end()
-        reason = "no row of the file can be read" if self._row else "the file is empty"
+        reason = "no row of the file can be read" if self.row else "the file is empty"
         raise RecordError(reason, "a JSON object per line", file=self.path)
 
     def _json_batches(self) -> Iterator[Batch]:
@@ -513,8 +508,8 @@ class RecordReader:
                 self._read_more()
                 continue
             records = [*filter(None, map(bytes.strip, self._text[self._at : end].splitlines()))]
-            self._at, last = end, self._row + len(records)
-            numbers, errors = np.arange(self._row + 1, last + 1), dict[int, RecordError]()
+            self._at, last = end, self.row + len(records)
+            numbers, errors = np.arange(self.row + 1, last + 1), dict[int, RecordError]()
             table = json_table(records, self._used)
             if table is None:
                 for number, record in zip(numbers.tolist(), records, strict=True):
@@ -524,7 +519,7 @@ class RecordReader:
                         errors[number] = error
                 bad = np.fromiter(errors, dtype=np.int64)
                 numbers = np.setdiff1d(numbers, bad, assume_unique=True)
-                records = [records[number - 1 - self._row] for number in numbers.tolist()]
+                records = [records[number - 1 - self.row] for number in numbers.tolist()]
             batch = JsonBatch(self.names, numbers, arrow.texts(records), table)
             yield from self._in_batches(batch, errors, last)
 
@@ -536,7 +531,7 @@ class RecordReader:
         table = self._closing.enter_context(arrow.parquet().ParquetFile(source, pre_buffer=False))
         metadata = table.metadata
         self._name_columns(table.schema_arrow)
-        self._share = lambda: self._row / max(metadata.num_rows, 1)
+        self._share = lambda: self.row / max(metadata.num_rows, 1)
         size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
         rows = min(self._batch_rows, max(TABLE_BYTES * metadata.num_rows // max(size, 1), 1))
         return self._table_batches(table.iter_batches(batch_size=rows, use_threads=False))
@@ -594,8 +589,8 @@ def check_alike(files: Sequence[str], used: Sequence[str], *, outputs: bool, **r
             reason = f"the format is {reader.kind.format}, and that of {first.path} is {first.kind.format}"
             raise RecordError(reason, "files of one format", file=reader.path)
         if outputs and reader.kind.format != "jsonl" and reader.names != first.names:
-            found, wanted = next(pair for pair in zip_longest(reader.names, first.names) if pair[0] != pair[1])
-            there = "no column" if found is None else repr(found)
+            name, wanted = next(pair for pair in zip_longest(reader.names, first.names) if pair[0] != pair[1])
+            there = "no column" if name is None else repr(name)
             reason = f"it has {there} where {first.path} has {'none' if wanted is None else repr(wanted)}"
             raise RecordError(reason, "for an output, the same columns in the same order", file=reader.path)
 

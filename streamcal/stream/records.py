@@ -157,7 +157,7 @@ class Reasons:
     @property
     def most(self) -> str:
         """The column with the most errors, and its first one."""
-        column, (rows, first) = max(self._columns.items(), key=lambda one: one[1][0])
+        column, (rows, first) = max(self._columns.items(), key=lambda item: item[1][0])
         place = "" if column is None else f" for column {shown(column)}"
         return f"{rows:,} of them{place}, such as {first}"
 
@@ -373,7 +373,7 @@ def label_advice(values: Iterable[Any]) -> str:
     if len(words) > 2:
         several = ", ".join(map(shown, words[:3])) + ("" if len(words) == 3 else ", …")
         return f"the labels are {several}: give a column with two values"
-    options = [f"--positive {shlex.quote(one) if len(one) <= LONGEST_SHOWN else 'VALUE'}" for one in words]
+    options = [f"--positive {shlex.quote(word) if len(word) <= LONGEST_SHOWN else 'VALUE'}" for word in words]
     return f"the labels are {' and '.join(map(shown, words))}: give the positive one, as {' or '.join(options)}"
 
 

@@ -57,7 +57,8 @@ class Replay(Measures):
         self._snapshot_at: int | None = None
         self.before = join.tally()
         join.watch(
-            lambda one, y: self._settled.append((one.p, one.score, y, one.w, one.t, one.keys or {})), self._settle_many
+            lambda issued, y: self._settled.append((issued.p, issued.score, y, issued.w, issued.t, issued.keys or {})),
+            self._settle_many,
         )
 
     @property
@@ -122,8 +123,8 @@ class Replay(Measures):
                 if plain is not None:
                     at = self._take_plain(plain, at, p)
                 for k in range(at, len(t) if plain is None else min(at + RETRIED, len(t))):
-                    one, version = slice(k, k + 1), None if versions is None else versions[k]
-                    levels = next(_rows({name: cast(Any, column)[one] for name, column in (keys or {}).items()}))
+                    place, version = slice(k, k + 1), None if versions is None else versions[k]
+                    levels = next(_rows({name: cast(Any, column)[place] for name, column in (keys or {}).items()}))
                     row_ = float(scores[k]), bool(y[k]), float(weights[k]), float(t[k]), ids[k], float(label_times[k])
                     p[k] = self._take(*row_, version, levels)
                     at = k + 1
@@ -179,11 +180,11 @@ class Replay(Measures):
             join.advance(at)  # its horizon has passed, whether or not there was a row since
             join.resolve(late, True, at)
         number = join.tally()["issued"]
-        one = join.issue(id, score, t, keys=keys, version=version, w=w)
-        self.repeated += one.number < number
+        issued = join.issue(id, score, t, keys=keys, version=version, w=w)
+        self.repeated += issued.number < number
         if label_time < NEVER:
-            self._tell(one, y, label_time)
-        return one.p
+            self._tell(issued, y, label_time)
+        return issued.p
 
     def _require_order(self, t: float) -> None:
         behind = self.join.clock - t
@@ -193,16 +194,16 @@ class Replay(Measures):
                 f"{self.join.spans.horizon:g} s; sort the rows by the time of the event, which is in seconds"
             )
 
-    def _tell(self, one: Issued, y: bool, label_time: float) -> None:
+    def _tell(self, issued: Issued, y: bool, label_time: float) -> None:
         """Tell the outcome of a row, now or when it came."""
         join = self.join
         self.clicks += y
-        if label_time > one.at + join.spans.horizon:
+        if label_time > issued.at + join.spans.horizon:
             self.after_horizon += y
-            if y and label_time <= one.at + self._keep:
-                heapq.heappush(self._to_come, (label_time, one.number, one.id))
-        elif one.id in join.predictions:  # otherwise it is not held, for lack of room
-            join.resolve(one.id, y, label_time)
+            if y and label_time <= issued.at + self._keep:
+                heapq.heappush(self._to_come, (label_time, issued.number, issued.id))
+        elif issued.id in join.predictions:  # otherwise it is not held, for lack of room
+            join.resolve(issued.id, y, label_time)
 
     def _settle_many(self, p: FloatArray, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         """Measure predictions in columns, after those that were settled one by one."""
@@ -219,13 +220,13 @@ class Replay(Measures):
             p, scores, y, w, t = (np.array(values, dtype=np.float64) for values in numbers)
             self.add(p, scores, y, w)
             if self.observer is not None:
-                columns = (one.tolist() for one in (scores, y > 0.0, w, p))
+                columns = (column.tolist() for column in (scores, y > 0.0, w, p))
                 for row_ in zip(*columns, keys, t.tolist(), strict=True):
                     self.observer.one(*row_)
 
     def keep(self, checkpoint: Checkpoint) -> None:
         """Note how far the file was read, and write all events to the journal, and now and then the whole state."""
-        self.join.note({"run": checkpoint.state(), "to_come": [list(one) for one in self._to_come]})
+        self.join.note({"run": checkpoint.state(), "to_come": [list(outcome) for outcome in self._to_come]})
         events = self.join.acknowledge()
         if self._snapshot_at is None:
             self._snapshot_at = events + SNAPSHOT_EVERY - self.join.replayed
@@ -244,8 +245,8 @@ def noted_in(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
     if note is None:
         return Checkpoint(), []
     try:
-        found = record({"run": unread, "to_come": listed(row(number(), whole(), check_id))})(note)
-        return Checkpoint.read(found["run"]), found["to_come"]
+        noted = record({"run": unread, "to_come": listed(row(number(), whole(), check_id))})(note)
+        return Checkpoint.read(noted["run"]), noted["to_come"]
     except (StateError, InputError) as error:
         raise StateError(f"the journal holds a note that is not of `streamcal run`: {error}") from None
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class Run:
     frozen: bool = False  #: rows are predicted and not learned; `columns` has no label
     column: str = CALIBRATED  #: the name of the column of the output with the probabilities, default "calibrated"
     evaluation: Prequential | Replay | Applying = field(init=False)  #: it predicts, learns and measures
+    replay: Replay | None = field(default=None, init=False)  #: the evaluation, where labels come late
     taken: int = field(default=0, init=False)  #: the number of rows that were predicted
     skipped: int = field(default=0, init=False)  #: the number of rows skipped
     skipped_lines: int = field(default=0, init=False)  #: the number of lines that they take in the file
@@ -123,23 +124,23 @@ class Run:
             from streamcal.stream.impressions import ImpressionReader as reader
             from streamcal.stream.replay import Replay
 
-            self.evaluation = Replay(self.join, self.columns)
+            self.evaluation = self.replay = Replay(self.join, self.columns)
         if self.unit is not None and self.evaluation.raw is None:
             raise InputError(f"scores read as {self.unit} become probabilities, which {self.calibrator!r} has not")
         scores = "finite" if self.evaluation.raw is None else "probability"
         self._steps: Any = self.evaluation  # which takes the fields that the reader reads
         self._fields = reader(self.columns, self.unit or scores)
-        self._late_before = self._late_in_all
+        self._late_before = self.tally()["late"]
         self.order = TimeOrder()
         # Rows and their lines, those not counted yet: the reader is ahead of what is learned.
         self._rejected: list[tuple[dict[str, Any], int]] = []
         self._rows_at_once = FIRST_ROWS
         self._writers: dict[str, RecordWriter] = {}  # by option
         self._unwritten = False  # whether writing has failed, so that outputs and calibrator differ
-        self._found: dict[str, Position] = {}  # how far sources had been read before this run
+        self._positions: dict[str, Position] = {}  # how far sources had been read before this run
         self._position = Position(self.sources[0])  # in the source that is being read
         self._before: Position | None = None  # the position that this run takes further
-        self._kept = 0.0  # when the last checkpoint was kept
+        self._last_kept = 0.0  # when the last checkpoint was kept
         #: Allowed columns of a row; None where the reader guarantees them (all formats but JSON Lines).
         self._known: frozenset[str] | None = None
         #: The columns that the output adds.
@@ -167,7 +168,7 @@ class Run:
             if self.rejects is not None:
                 rejected = RecordWriter(self.rejects, REJECT_COLUMNS, append_at=outputs.get(REJECTS))
                 self._writers[REJECTS] = files.enter_context(rejected)
-            begun = self._kept = time.perf_counter()
+            begun = self._last_kept = time.perf_counter()
             try:
                 for number, reader in enumerate(chain([first], readers)):
                     for part in self._parts(reader):
@@ -176,7 +177,7 @@ class Run:
                         progress(
                             self.taken + self.skipped, None if share is None else (number + share) / len(self.sources)
                         )
-                        if time.perf_counter() - self._kept >= self.keep_every:
+                        if time.perf_counter() - self._last_kept >= self.keep_every:
                             self._keep()
             except BaseException as error:
                 self.seconds = time.perf_counter() - begun
@@ -199,18 +200,9 @@ class Run:
         return self.order.latest
 
     @property
-    def replay(self) -> Replay | None:
-        """The evaluation, where labels come late."""
-        return None if self.join is None else cast("Replay", self.evaluation)
-
-    @property
     def late(self) -> int:
         """The number of rows of this run that were too old to be learned."""
-        return max(self._late_in_all - self._late_before, 0)  # versions may have been forgotten meanwhile
-
-    @property
-    def _late_in_all(self) -> int:
-        return self.tally().get("late", 0)
+        return max(self.tally()["late"] - self._late_before, 0)  # versions may have been forgotten meanwhile
 
     @property
     def learning(self) -> list[Calibrator | Keyed]:
@@ -246,7 +238,7 @@ class Run:
         bad_row = self._reject_unread if self.skip else None
         reading = {**self._reading, "on_bad_row": bad_row, "growing": self.keep is not None}
         for reader in readers_of(self.sources, self.columns.used(), **reading):
-            self._before = self._found.get(reader.path)
+            self._before = self._positions.get(reader.path)
             self._position = replace(self._before or Position(reader.path), name=reader.path)
             yield reader
             self.open_ended += [reader.path] * reader.open_ended
@@ -267,15 +259,15 @@ class Run:
         for source in self.sources:
             with RecordReader(source, on_bad_row=lambda _: None, **self._reading) as reader:
                 remedy = AGAIN if self.join is None else "another --journal"
-                found = known.position_in(reader, self.columns.used(), remedy)
-            if found is not None:
-                self._found[source], known = found, known.without(found)
-            elif any(same_file(one.name, source) for one in self.checkpoint.inputs):
+                position = known.position_in(reader, self.columns.used(), remedy)
+            if position is not None:
+                self._positions[source], known = position, known.without(position)
+            elif any(same_file(before.name, source) for before in self.checkpoint.inputs):
                 self.replaced.append(source)
-        self.passed_over = sum(one.rows for one in self._found.values())
+        self.passed_over = sum(position.rows for position in self._positions.values())
         if not self.passed_over:
             return {}
-        newest = any(one is self.checkpoint.inputs[-1] for one in self._found.values())
+        newest = any(position is self.checkpoint.inputs[-1] for position in self._positions.values())
         sizes = self._outputs_that_go_on(lambda written: written.size) if newest else {}
         self._refuse_to_replace(sizes)
         return sizes
@@ -325,14 +317,14 @@ class Run:
         if self.keep is None:
             return
         try:
-            sizes = {option: (os.path.realpath(one.path), one.sync()) for option, one in self._writers.items()}
+            sizes = {option: (os.path.realpath(writer.path), writer.sync()) for option, writer in self._writers.items()}
         except BaseException:
             self._unwritten = True
             raise
         outputs = {option: Written(path, size) for option, (path, size) in sizes.items() if size is not None}
         reading = self.reading if self.taken else self.checkpoint.reading
         self.keep(Checkpoint(self._inputs, outputs, reading))
-        self._kept = time.perf_counter()
+        self._last_kept = time.perf_counter()
 
     def _keep_after(self, error: BaseException) -> None:
         """Write the last checkpoint of a run that ends by an error, unless learned rows could not be written.
@@ -387,18 +379,18 @@ class Run:
 
     def _take(self, part: Batch) -> None:
         """Predict, learn and write rows: by column, and row by row from the first that cannot be used."""
-        found = self._fields.many(part) if self._keys_fit(part) else None
-        if found is None and len(part) > PIECE:  # with few bad rows most pieces have none
+        fields = self._fields.many(part) if self._keys_fit(part) else None
+        if fields is None and len(part) > PIECE:  # with few bad rows most pieces have none
             for begin in range(0, len(part), PIECE):
                 if not self._interrupted:
                     self._take(part.take(slice(begin, begin + PIECE)))
             return
-        if found is not None:
-            values = self._steps.step_many(*found)
+        if fields is not None:
+            values = self._steps.step_many(*fields)
             self.taken += len(values)
             done = part if len(values) == len(part) else part.take(slice(len(values)))
-            if found.times is not None and len(done):
-                self.order.add(found.times[: len(done)])
+            if fields.times is not None and len(done):
+                self.order.add(fields.times[: len(done)])
             self._write_out(done, values)
             self._advance(done)
             part = part.take(slice(len(done), None))
@@ -516,15 +508,15 @@ class Run:
 
     def _refuse_same_files(self) -> None:
         """Raise `RecordError` if one file would overwrite another."""
-        given = [("the input", source) for source in self.sources]
+        earlier_files = [("the input", source) for source in self.sources]
         for what, file in (("--out", self.out), ("--rejects", self.rejects)):
             if file is None:
                 continue
-            for other, earlier in given:
+            for other, earlier in earlier_files:
                 both = file == earlier == STANDARD_STREAM
                 if other != "the input" if both else _would_overwrite(file, earlier):
                     raise RecordError(f"{what} would overwrite {other}", "another file", file=file)
-            given.append((what, file))
+            earlier_files.append((what, file))
 
     def _open_out(self, files: ExitStack, reader: RecordReader, append_at: int | None) -> None:
         if self.out is None:

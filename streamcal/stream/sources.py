@@ -88,7 +88,7 @@ def opened(
 
 def _are_names(data: Any) -> bool:
     """Return whether these are several names of files."""
-    return isinstance(data, list) and bool(data) and all(isinstance(one, (str, os.PathLike)) for one in data)
+    return isinstance(data, list) and bool(data) and all(isinstance(name, (str, os.PathLike)) for name in data)
 
 
 def _of_files(
@@ -109,28 +109,28 @@ def _of_files(
         source.share = share
         for batch in reader:
             try:
-                found, places = fields.usable(batch, None if refused is None else refuse)
+                observed, places = fields.usable(batch, None if refused is None else refuse)
             except RecordError as error:
                 error.file = reader.path
                 raise
             if source.lead is None:
-                yield from _cut(found)
+                yield from _cut(observed)
             else:
-                yield from _judged(source.lead, found, batch, places, refuse)
+                yield from _judged(source.lead, observed, batch, places, refuse)
 
 
 def _judged(
-    lead: Lead, found: Impressions, batch: Batch, places: NDArray[np.int64], refuse: Refused
+    lead: Lead, impressions: Impressions, batch: Batch, places: NDArray[np.int64], refuse: Refused
 ) -> Iterator[Judged]:
     """Yield impressions in pieces, with what is judged by the end of each; `places` are those in the batch."""
     for begin in range(0, len(places), PIECE_ROWS):
 
         def refuse_one(place: int, error: RecordError, begin: int = begin) -> None:
             at = int(places[begin + place])
-            error.row, error.label = int(batch.numbers[at]), bool(found.labels[begin + place])
+            error.row, error.label = int(batch.numbers[at]), bool(impressions.labels[begin + place])
             refuse(error, batch.row(at))
 
-        yield lead.judged(rows_of(found, slice(begin, begin + PIECE_ROWS)), refuse_one)
+        yield lead.judged(rows_of(impressions, slice(begin, begin + PIECE_ROWS)), refuse_one)
 
 
 def _of_table(batches: Iterable[Any], fields: FieldReader) -> Iterator[Observations]:
@@ -155,20 +155,20 @@ def _of_arrays(scores: Any, y: Any, w: Any = None, t: Any = None) -> Observation
 def _counted(name: str, whole: Iterable[Observations], rows: int | None = None) -> Source:
     """Make a source in memory, of which the share that was read is known."""
     if isinstance(whole, list):
-        rows = sum(len(one.scores) for one in whole)
+        rows = sum(len(observations.scores) for observations in whole)
     done = 0
 
     def pieces() -> Iterator[Observations]:
         nonlocal done
-        for one in whole:
-            for piece in _cut(one):
+        for observations in whole:
+            for piece in _cut(observations):
                 done += len(piece.scores)
                 yield piece
 
     return Source(name, pieces(), lambda: done / rows if rows else 1.0)
 
 
-def _cut(found: Observations) -> Iterator[Observations]:
+def _cut(observations: Observations) -> Iterator[Observations]:
     """Yield the same rows in pieces."""
-    for begin in range(0, len(found.scores), PIECE_ROWS):
-        yield rows_of(found, slice(begin, begin + PIECE_ROWS))
+    for begin in range(0, len(observations.scores), PIECE_ROWS):
+        yield rows_of(observations, slice(begin, begin + PIECE_ROWS))

@@ -209,7 +209,7 @@ def _is_known(kind: Any) -> bool:
 
 def _make_a_group(tables: Sequence[Any]) -> bool:
     """Return whether these are as many rows, or bytes, as are held."""
-    return sum(map(len, tables)) >= GROUP_ROWS or sum(one.nbytes for one in tables) >= GROUP_BYTES
+    return sum(map(len, tables)) >= GROUP_ROWS or sum(table.nbytes for table in tables) >= GROUP_BYTES
 
 
 class _RowGroups:
@@ -217,7 +217,7 @@ class _RowGroups:
 
     def __init__(self, file: BinaryIO, schema: Any) -> None:
         # A dictionary of numbers that are nearly all different is tried, and given up, at the price of the rest.
-        coded = [one.name for one in schema if not pyarrow.types.is_floating(one.type)]
+        coded = [field.name for field in schema if not pyarrow.types.is_floating(field.type)]
         self._writer = arrow.parquet().ParquetWriter(file, schema, use_dictionary=coded)
         self._group: list[Any] = []
 
@@ -284,28 +284,28 @@ def _is_regular(file: BinaryIO) -> bool:
 
 def _completed(column: Any, kind: Any) -> Any:
     """Return a column of nulls, empty lists and the like with the type of the values that came after them."""
-    found = arrow.cast(column, kind)
-    _require_whole(column.to_pylist(), found.to_pylist())
-    return found
+    whole = arrow.cast(column, kind)
+    _require_whole(column.to_pylist(), whole.to_pylist())
+    return whole
 
 
 def _with_type(column: Any, kind: Any) -> Any:
     """Return a column with another type; one of `ERRORS` if a value would be lost or changed."""
     if pyarrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    found = arrow.cast(column, kind)
-    back = found.dictionary_decode() if pyarrow.types.is_dictionary(kind) else found
+    converted = arrow.cast(column, kind)
+    back = converted.dictionary_decode() if pyarrow.types.is_dictionary(kind) else converted
     _require_whole(column.to_pylist(), arrow.cast(back, column.type).to_pylist())
-    return found
+    return converted
 
 
 def _require_whole(values: Sequence[Any], written: Sequence[Any]) -> None:
     """Raise `ValueError` where a value was changed, such as 1.5 among whole numbers or a key that others lack."""
     if list(values) == list(written):  # as nearly always
         return
-    for value, one in zip(values, written, strict=True):
-        if not _is_whole(value, one):
-            raise ValueError(f"{shown(value)} would become {shown(one)}")
+    for value, converted in zip(values, written, strict=True):
+        if not _is_whole(value, converted):
+            raise ValueError(f"{shown(value)} would become {shown(converted)}")
 
 
 def _is_whole(value: Any, written: Any) -> bool:

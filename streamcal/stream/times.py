@@ -126,9 +126,9 @@ class TimeReader:
         if not pyarrow.types.is_timestamp(column.type):
             column = with_points(column) if self._commas else column
             try:
-                found = numbers_in(column)
+                numbers = numbers_in(column)
                 self._note(name, False, None)
-                return found / self._factor
+                return numbers / self._factor
             except ERRORS:
                 text = cast(column, pyarrow.string())
                 for pattern, zone in ZONES_APART:

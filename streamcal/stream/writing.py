@@ -21,9 +21,8 @@ import numpy as np
 from streamcal.parameters.types import FloatArray
 from streamcal.stream import arrow
 from streamcal.stream.arrow import pyarrow
-from streamcal.stream.atomic import lock
 from streamcal.stream.batches import Batch, CsvBatch, JsonBatch, TableBatch
-from streamcal.stream.files import DELIMITERS, STANDARD_STREAM, FileKind, opened_to_write
+from streamcal.stream.files import DELIMITERS, STANDARD_STREAM, FileKind, lock, opened_to_write
 from streamcal.stream.reading import RecordReader
 from streamcal.stream.records import UTF_8, RecordError
 from streamcal.stream.tables import TableWriter
@@ -248,8 +247,8 @@ class RecordWriter:
     def _write_header(self) -> None:
         """Write the names, in quotes if one contains what could be taken for the delimiter, which the header shows."""
         others = set(DELIMITERS) - {self._delimiter}
-        found = any(others.intersection(name) for name in self.names)
-        self._write_csv([self.names], csv.QUOTE_ALL if found else csv.QUOTE_MINIMAL)
+        ambiguous = any(others.intersection(name) for name in self.names)
+        self._write_csv([self.names], csv.QUOTE_ALL if ambiguous else csv.QUOTE_MINIMAL)
 
     def _write_csv(self, rows: Iterable[Sequence[Any]], quotes: Literal[0, 1] = csv.QUOTE_MINIMAL) -> None:
         lines, end = _LineFeeds(), _LineFeeds.REPLACED
@@ -327,9 +326,9 @@ class RecordWriter:
             folder = os.path.dirname(os.path.realpath(self.path))
             missing = isinstance(error, FileNotFoundError) and not os.path.exists(folder)
             reason = f"there is no folder {folder}" if missing else error.strerror or error
-            found = RecordError(f"cannot be written: {reason}", file=self.path)
-            found.full = error.errno in FULL
-            raise found from None
+            refusal = RecordError(f"cannot be written: {reason}", file=self.path)
+            refusal.full = error.errno in FULL
+            raise refusal from None
         except pyarrow.ArrowException as error:
             raise RecordError(f"cannot be written: {error}", file=self.path) from None
 
@@ -403,5 +402,5 @@ def _with_nulls(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _with_nulls(one) for key, one in value.items()}
-    return [_with_nulls(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: _with_nulls(item) for key, item in value.items()}
+    return [_with_nulls(item) for item in value] if isinstance(value, (list, tuple)) else value

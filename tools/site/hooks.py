@@ -28,7 +28,7 @@ import streamcal.sklearn
 import streamcal.spark
 from streamcal import REGISTRY, datasets, fusion, live, metrics, multiclass, plot, regression, river
 from streamcal.app.cli import app
-from streamcal.app.grouping import ALL
+from streamcal.app.options import ALL
 from streamcal.river import metrics as river_metrics
 
 ROOT = Path(__file__).parents[2]
