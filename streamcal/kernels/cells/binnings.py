@@ -134,7 +134,7 @@ class Binnings(BinEdges):
     @cython.exceptval(check=False)
     @cython.locals(k=cython.Py_ssize_t)
     def _has_switched(self, changed: cython.int[::1]) -> cython.bint:
-        """Whether any of these cells has begun or ceased to be used."""
+        """Return whether any of these cells has begun or ceased to be used."""
         for k in range(changed.shape[0]):
             if (self._used[changed[k]] != 0) != (self._w[self._size + changed[k]] > 0.0):
                 return True
@@ -145,7 +145,7 @@ class Binnings(BinEdges):
     @cython.exceptval(check=False)
     @cython.locals(k=cython.Py_ssize_t)
     def _are_whole(self, cells: cython.int[::1]) -> cython.bint:
-        """Whether the weights of these cells are whole, and that of all is small enough for bounds."""
+        """Return whether the weights of these cells are whole, and that of all is small enough for bounds."""
         for k in range(cells.shape[0]):
             w: cython.double = self._w[self._size + cells[k]]
             p: cython.double = self._p[self._size + cells[k]]
@@ -305,7 +305,7 @@ class Binnings(BinEdges):
     @cython.nogil
     @cython.exceptval(check=False)
     def _prior(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
-        """π of a bin between two edges."""
+        """Return π of a bin between two edges."""
         middle: cython.double = 0.5 * self._border[start] + 0.5 * self._border[stop]
         return min(max(middle, self._smallest), 1.0 - self._smallest)
 
