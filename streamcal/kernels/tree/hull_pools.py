@@ -61,7 +61,7 @@ def settle(search: Search, inner: Inner, side: cython.int) -> cython.void:
 @cython.exceptval(check=False)
 @cython.locals(slope=cython.double)
 def _confirmed(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-    """Whether a change inside the pool, whose slope is now `line`, by itself confirms the end of the pool.
+    """Return whether a change inside the pool, whose slope is now `line`, confirms the end of the pool by itself.
 
     The change is added to stretches that reach to the end and belong into the pool. If it belongs there too, so do
     the sums.
@@ -83,7 +83,7 @@ def _confirmed(search: Search, inner: Inner, side: cython.int, line: cython.doub
 @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
 @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
 def _kept(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-    """Whether the end of the pool is certainly unchanged, now that its slope is `line`.
+    """Return whether the end of the pool is certainly unchanged, now that its slope is `line`.
 
     The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
     without it, the end is found there: if the old end lies there too, it is the one, since it supported
@@ -156,7 +156,7 @@ def _set_end(search: Search, inner: Inner, side: cython.int) -> cython.void:
     inner.near_w[side], inner.near_p[side] = search._end.near_w, search._end.near_p
     inner.far_w[side], inner.far_p[side] = search._end.far_w, search._end.far_p
     leaf = cython.cast(Leaf, search._end.leaf)
-    i = leaf.n - search._end.held if side == _LEFT else search._end.held
+    i = leaf.n - search._end.groups if side == _LEFT else search._end.groups
     if i < leaf.n:
         search._end.key = leaf.scores[i]
     if side == _LEFT:

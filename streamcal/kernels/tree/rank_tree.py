@@ -176,19 +176,19 @@ class RankTree:
 
     def reaching(self, weight: cython.double):
         """Return the smallest score with this much weight up to it; the largest score if there is less. O(log k)."""
-        found: cython.double = NAN
+        score: cython.double = NAN
         last: cython.double = NAN
         below: cython.double = 0.0
         node: Ranked = self._root
         while node is not None:
             if below + _total(node.left) + node.w >= weight:
-                found = node.x
+                score = node.x
                 node = node.left
             else:
                 last = node.x
                 below += _total(node.left) + node.w
                 node = node.right
-        return last if found != found else found
+        return last if score != score else score
 
     def to_arrays(self):
         """Scores, ascending, and their weights. O(k)."""
@@ -208,7 +208,7 @@ class RankTree:
         return x, w
 
     def check(self):
-        """`AssertionError` unless every invariant holds; for tests."""
+        """Raise `AssertionError` unless every invariant holds; for tests."""
         _check(self._root, -math.inf, math.inf)
 
 
