@@ -93,8 +93,8 @@ class ConformalPredictive(PITCalibrator):
         order, (lowest, highest) = statistic.order(), self._ends
         least = lowest if self._edges is None else self._rounded(lowest)
         beyond = order.around(least)[2], order.total - order.around(float(np.nextafter(highest, -np.inf)))[2]
-        found = cast(RecalibrationMap, super().solve(statistic, None))
-        return ConformalMap(found, statistic.n, beyond, order if self._edges is None else None)
+        recalibration = cast(RecalibrationMap, super().solve(statistic, None))
+        return ConformalMap(recalibration, statistic.n, beyond, order if self._edges is None else None)
 
     def _levels(self) -> Levels:
         return Levels(0.0, 1.0)
