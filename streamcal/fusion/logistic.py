@@ -264,16 +264,16 @@ class LogisticMap(FusionMap):
 
     def linear_at(self, places: Places) -> tuple[FloatArray, float]:
         """Return the weights of the scores at these places, and the offset, if the other scores are missing."""
-        found = self._linear.get(places)
-        if found is None:
+        linear = self._linear.get(places)
+        if linear is None:
             here, rest = indices(places, len(self.scales))
             a, b = self.weights[:-1], float(self.weights[-1])
             slope, left = regression_on(self.covariance, here, rest)
             own = a[here] + a[rest] @ slope
             offset = b + float(a[rest] @ (self.mean[rest] - slope @ self.mean[here]))
             shrink = math.sqrt(1.0 + math.pi / 8.0 * max(float(a[rest] @ left @ a[rest]), 0.0))
-            found = self._linear[places] = own / shrink, offset / shrink
-        return found
+            linear = self._linear[places] = own / shrink, offset / shrink
+        return linear
 
     def at(self, x: tuple[float, ...]) -> float:
         return float(self.at_many(np.array([x]))[0])

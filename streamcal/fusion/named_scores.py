@@ -115,8 +115,8 @@ def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(scores))
 
 
-def _other_names(given: Sequence[str], known: Sequence[str]) -> str:
-    return f"the scores are named {', '.join(given)}; those learned were {', '.join(known)}"
+def _other_names(names: Sequence[str], known: Sequence[str]) -> str:
+    return f"the scores are named {', '.join(names)}; those learned were {', '.join(known)}"
 
 
 def coordinate(scales: tuple[Scale, ...], s: Sequence[float | None]) -> tuple[float, ...]:

@@ -112,7 +112,7 @@ class ClassTable(Statistic):
             part = parts.setdefault((texts, named), ([], []))
             part[0].append(place)
             part[1].append(row)
-        found = []
+        tables = []
         for (texts, named), (places, rows) in sorted(parts.items()):
             sums, size = np.array(rows), len(texts) + len(named)
             weights = sums[:, :size] / self.unit
@@ -121,8 +121,8 @@ class ClassTable(Statistic):
             else:  # sums may have rounding errors after retractions
                 weight = np.maximum(sums[:, :size].sum(axis=1, keepdims=True), LIGHTEST)
                 logs = np.clip(sums[:, size + 1 :] / weight, LOG_FLOOR, 0.0)
-            found.append(ClassPoints(texts + named, logs, weights))
-        return found
+            tables.append(ClassPoints(texts + named, logs, weights))
+        return tables
 
     # -- changing ------------------------------------------------------------------------------------------------
 
@@ -176,11 +176,11 @@ class ClassTable(Statistic):
 
     def _add(self, x: _Coordinate, row: list[float]) -> None:
         self._n = None
-        held = self._rows.get(x)
-        self._rows[x] = held = row if held is None else [one + other for one, other in zip(held, row, strict=True)]
+        sums = self._rows.get(x)
+        self._rows[x] = sums = row if sums is None else [one + other for one, other in zip(sums, row, strict=True)]
         size = len(x[2])
         self._count += int(row[size])
-        self._peak = max(self._peak, math.fsum(held[:size]))
+        self._peak = max(self._peak, math.fsum(sums[:size]))
 
     # -- cells ---------------------------------------------------------------------------------------------------
 
@@ -298,10 +298,10 @@ def _row(x: _Coordinate, y: float, w: float) -> list[float]:
 
 def depths_up_to(most: int) -> list[int]:
     """Return the depths in use: all up to 16, then eight in every doubling, so that the depth rarely changes."""
-    found = [0]
-    while found[-1] < most:
-        found.append(found[-1] + max(1, 2 ** (found[-1].bit_length() - 4)))
-    return [depth for depth in found if depth <= most]
+    depths = [0]
+    while depths[-1] < most:
+        depths.append(depths[-1] + max(1, 2 ** (depths[-1].bit_length() - 4)))
+    return [depth for depth in depths if depth <= most]
 
 
 def bits_of(size: int, depth: int) -> list[int]:

@@ -73,14 +73,14 @@ class TensorMoments(Statistic):
         """
         moments, cross, weight, positive = other.sums.state()
         rest = tuple([axis for axis in range(len(other.degrees)) if axis not in columns])
-        found = TensorSums(self.degrees)
-        found.load(
+        projected = TensorSums(self.degrees)
+        projected.load(
             moments.reshape([2 * degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
             cross.reshape([degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
             weight,
             positive,
         )
-        self.sums.merge(found)
+        self.sums.merge(projected)
         self._count += other._count
         self._peak = max(self._peak, other._peak, self.sums.weight)
 
