@@ -204,12 +204,12 @@ class Memory(Generic[Held]):
         if entries:
             self.statistic.update_many(*columns(entries, 3))
 
-    def _outweighed(self, w: float, one: float) -> bool:
+    def _outweighed(self, w: float, weight: float) -> bool:
         """Return whether a removed observation of weight `w` was far heavier than everything still kept.
 
-        `one` is the weight of some observation still kept, or 0. It is compared first, since the total may cost O(k).
+        `weight` is that of an observation still kept, or 0. It is compared first, since the total may cost O(k).
         """
-        return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
+        return w > OUTWEIGHING * weight and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
     def _merged(self, other: Memory[Held]) -> None:
         self.missed += other.missed

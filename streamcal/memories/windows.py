@@ -111,8 +111,8 @@ class CountWindow(_Window[Held]):
         learned = np.flatnonzero(w > 0.0)
         added = x[learned], y[learned], w[learned]
         number = max(self._live + len(learned) - self._size, 0)
-        held = columns(islice((entry for entry in self._buffer if entry is not None), number), 3)
-        leaving = tuple(np.concatenate(both)[:number] for both in zip(held, added, strict=True))
+        oldest = columns(islice((entry for entry in self._buffer if entry is not None), number), 3)
+        leaving = tuple(np.concatenate(both)[:number] for both in zip(oldest, added, strict=True))
         lightest = min(self._lightest, added[2].min(initial=math.inf))
         if leaving[2].max(initial=0.0) > OUTWEIGHING * lightest:
             return None
@@ -217,11 +217,11 @@ class CountWindow(_Window[Held]):
         return [entry for entry in self._buffer if entry is not None]
 
     def _rebuild(self) -> None:
-        """Sum the observations held anew, which removes the accumulated rounding errors."""
-        held = self._held()
-        self._refill(held)
+        """Recompute the sums of the observations in the window, which removes accumulated rounding errors."""
+        entries = self._held()
+        self._refill(entries)
         self._evicted = 0
-        self._lightest = min((w for _, _, w in held), default=math.inf)
+        self._lightest = min((w for _, _, w in entries), default=math.inf)
 
     def _clear(self) -> None:
         self._refill([])
@@ -297,12 +297,12 @@ class TimeWindow(_Window[Held]):
             edges = clocks - self._size
         self.late += int(np.count_nonzero((t <= edges) & (t < clocks)))
         self._advance(float(clocks[-1]))
-        kept = t > self._edge
-        self.statistic.update_many(x[kept], y[kept], w[kept])
+        inside = t > self._edge
+        self.statistic.update_many(x[inside], y[inside], w[inside])
         self._entries.update(
-            zip(t[kept].tolist(), coordinates(x[kept]), y[kept].tolist(), w[kept].tolist(), strict=True)
+            zip(t[inside].tolist(), coordinates(x[inside]), y[inside].tolist(), w[inside].tolist(), strict=True)
         )
-        self._lightest = min(self._lightest, float(w[kept].min(initial=math.inf)))
+        self._lightest = min(self._lightest, float(w[inside].min(initial=math.inf)))
         self.version += 1
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -323,11 +323,11 @@ class TimeWindow(_Window[Held]):
         other = cast(TimeWindow[Held], other)  # calibrators merge only equal policies
         self._advance(other._clock)
         t, x, y, w = columns(other._entries, 4)
-        kept = t > self._edge
-        if kept.any():
-            self.statistic.update_many(x[kept], y[kept], w[kept])
+        inside = t > self._edge
+        if inside.any():
+            self.statistic.update_many(x[inside], y[inside], w[inside])
         self._entries.update(entry for entry in other._entries if entry[0] > self._edge)
-        self._lightest = min(self._lightest, float(w[kept].min(initial=math.inf)))
+        self._lightest = min(self._lightest, float(w[inside].min(initial=math.inf)))
         self._merged(other)
 
     def _advance(self, t: float) -> None:
@@ -362,7 +362,7 @@ class TimeWindow(_Window[Held]):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Sum the observations held anew, which removes the accumulated rounding errors."""
+        """Recompute the sums of the observations in the window, which removes accumulated rounding errors."""
         self._refill([entry[1:] for entry in self._entries.irange(_after(self._edge))])
         self._lightest = min((entry[3] for entry in self._entries), default=math.inf)
 
