@@ -28,8 +28,8 @@ def shown(value: Any) -> str:
     >>> Platt().map()
     IdentityMap(scale=Logit(lo=-16.0, hi=16.0))
     """
-    kept, all_kept = _kept(value)
-    parts = [f"{name}={text}" for name, text in kept.items()]
+    arguments, all_kept = _kept(value)
+    parts = [f"{name}={text}" for name, text in arguments.items()]
     return f"{type(value).__name__}({', '.join(parts if all_kept else [*parts, '...'])})"
 
 
@@ -41,11 +41,11 @@ def shown_table(value: Any, picture: str = "") -> str:
 def _kept(value: Any) -> tuple[dict[str, str], bool]:
     """Return the kept arguments that differ from their defaults, as texts, and whether all arguments were kept."""
     parts, all_kept = {}, True
-    for name, one in inspect.signature(type(value)).parameters.items():
-        kept = [key for key in (name, f"_{name}") if hasattr(value, key)]
-        if not kept:
+    for name, parameter in inspect.signature(type(value)).parameters.items():
+        attributes = [key for key in (name, f"_{name}") if hasattr(value, key)]
+        if not attributes:
             all_kept = False
-        elif (argument := getattr(value, kept[0])) is not one.default:
+        elif (argument := getattr(value, attributes[0])) is not parameter.default:
             parts[name] = shown_value(argument)
     return parts, all_kept
 
