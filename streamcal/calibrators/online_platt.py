@@ -109,7 +109,6 @@ class OnlinePlatt(SequentialCalibrator):
         super().__init__()
 
     def map(self) -> SigmoidMap | SigmoidMixtureMap:
-        """Return the current map, which is immutable."""
         if self._ladder is None:
             return SigmoidMap(self.scale, *self._kernel.parameters())
         weights, slopes, offsets = self._ladder.lines()

@@ -274,15 +274,15 @@ class TrackedMap(RecalibrationMap):
         R.
     ends : dict
         level → the normal scores of the lower and the upper end.
-    held : bool
+    of_outcomes : bool
         Whether the ends are scores of outcomes.
     """
 
-    def __init__(self, ramp: ScoreRamp, ends: dict[float, tuple[float, float]], tracks_levels: bool) -> None:
+    def __init__(self, ramp: ScoreRamp, ends: dict[float, tuple[float, float]], of_outcomes: bool) -> None:
         super().__init__(ramp)
         self.ends = ends
         #: Whether the quantiles of continuous distributions are the intervals.
-        self.plain = not tracks_levels and all(-OUTSIDE < low <= high < OUTSIDE for low, high in ends.values())
+        self.plain = not of_outcomes and all(-OUTSIDE < low <= high < OUTSIDE for low, high in ends.values())
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
         distributed = super().predict_one(distribution)
@@ -296,10 +296,7 @@ class TrackedMap(RecalibrationMap):
 class TrackedDistribution(Wrapped):
     """A distribution with the intervals of a `TrackedMap`."""
 
-    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: TrackedMap) -> None:
-        super().__init__(inner)
-        self.base = base
-        self.learned = learned
+    learned: TrackedMap
 
     def interval(self, level: float) -> tuple[float, float]:
         ends = super().interval(level)  # which checks the level

@@ -155,10 +155,7 @@ class ConformalDistribution(Wrapped):
     outcomes without predicted mass. An end at a PIT that is held contains all outcomes with this PIT.
     """
 
-    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: ConformalMap) -> None:
-        super().__init__(inner)
-        self.base = base
-        self.learned = learned
+    learned: ConformalMap
 
     def interval(self, level: float) -> tuple[float, float]:
         super().interval(level)  # which checks the level

@@ -409,10 +409,12 @@ class Rescored(Recalibrated):
 
 
 class Wrapped(CalibratedDistribution):
-    """The distribution `inner`; subclasses give it other intervals."""
+    """The distribution `inner`, a `base` after the map `learned`; subclasses give it other intervals."""
 
-    def __init__(self, inner: CalibratedDistribution) -> None:
-        self.inner = inner
+    learned: Any
+
+    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: Any) -> None:
+        self.inner, self.base, self.learned = inner, base, learned
 
     def __repr__(self) -> str:
         return repr(self.inner)

@@ -119,8 +119,7 @@ class CalibratedClassifier(CalibratesBase, ShowsCalibrator, base.Wrapper, base.C
         keys: Sequence[str] | None = None,
     ) -> None:
         self._wrap(classifier)
-        method: Any = DEFAULT_METHOD if calibrator is None else calibrator
-        self.calibrator = fresh(method)
+        self.calibrator = fresh(DEFAULT_METHOD if calibrator is None else calibrator)
         self.keys = keys
         fields = self.calibrator.fields
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):

@@ -193,7 +193,6 @@ class Auto(SequentialCalibrator):
             super().learn_one(score, y, w, t, keys)
 
     def map(self) -> LogOddsMap:
-        """Return the current map, which is immutable."""
         return LogOddsMap(self.scale, *self._mixture.curve_at())
 
     def _predict(self, x: float) -> float:

@@ -11,7 +11,6 @@ import cython
 #: Characters of a token.
 LENGTH = 32
 _LENGTH = cython.declare(cython.Py_ssize_t, LENGTH)
-_BYTES = cython.declare(cython.Py_ssize_t, 24)
 _ALL_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _LOW_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 #: "somepseudorandomlygeneratedbytes", with which SipHash begins.
