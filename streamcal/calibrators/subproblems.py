@@ -57,19 +57,19 @@ class Readers:
         self._starts: dict[Key, Any] = {}
         self._last: dict[Key, Any] = {}  # served where a solver fails
         if previous is not None and not method.reads_statistic:
-            self._starts = {**previous._starts, **previous._made}
-            self._last = {**previous._last, **previous._made}
-        self._made: dict[Key, Any] = {}
+            self._starts = {**previous._starts, **previous._new}
+            self._last = {**previous._last, **previous._new}
+        self._new: dict[Key, Any] = {}
 
     def get(self, key: Key) -> CalibrationMap | None:
         """Return a subproblem's predictor, a map or an object like one; None if it has no observation."""
-        made = self._made.get(key)
+        made = self._new.get(key)
         if made is None:
             part = self._statistic.part(key)
             if part is None:
                 return None
             made = self._solved(key, part, self._method.reader)
-            self._made[key] = made
+            self._new[key] = made
         return made
 
     def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | None]:
@@ -78,8 +78,8 @@ class Readers:
 
     def forget(self) -> None:
         """Drop all maps and warm starts; the last maps are kept in case a solver fails."""
-        self._last |= self._made
-        self._starts, self._made = {}, {}
+        self._last |= self._new
+        self._starts, self._new = {}, {}
 
     def all(self) -> dict[Key, CalibrationMap]:
         """Return the maps of all subproblems with observations; the maps are immutable."""
@@ -268,7 +268,6 @@ class SubproblemsEngine(Additive[Any, Any]):
         self.binary = method
         #: The method, if it is a function of a statistic.
         self.additive: AdditiveCalibrator[Any] | None = method if isinstance(method, AdditiveCalibrator) else None
-        self.routing = routing
         self._readers: Readers | None = None
         self._readers_for: tuple[int, float] | None = None
         statistic: Any = SequentialSubproblems(method, routing)

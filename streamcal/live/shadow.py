@@ -348,15 +348,15 @@ class Shadow(WithState):
         Scores, labels and weights have been checked; calibrators differ in scale, levels and time.
         """
         low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.5, 0.5)
-        times, first_times = (None, None) if t is None else check_times_of_one_kind(t, len(scores), None)
+        times, first_time = (None, None) if t is None else check_times_of_one_kind(t, len(scores), None)
         for calibrator in self._calibrators.values():
             first, last = calibrator.scale.domain
             if not first <= low <= high <= last:
                 calibrator.scale.coordinates(scores)  # raises for the score that is outside
             calibrator.require_columns(keys, len(scores))
             overall = calibrator.overall
-            if first_times is not None:
-                of_one_kind(first_times, overall._first_time, "t[0]")
+            if first_time is not None:
+                of_one_kind(first_time, overall._first_time, "t[0]")
             if calibrator.forgets_by_time:
                 overall._require_times((overall._times(None, len(scores)) if times is None else times)[learned])
 

@@ -178,7 +178,7 @@ class CountWindow(_Window[Held]):
         if self._outweighed(w, 0.0 if newest is None else newest[2]) or self._outweighs_one(w):
             self._rebuild()
         if len(self._buffer) > 2 * self._size:  # at most once in `size` retractions, whose entries are None
-            self._buffer = deque(self._held())
+            self._buffer = deque(self._observations())
             self._places = None
 
     def merge(self, other: Memory[Held]) -> None:
@@ -212,13 +212,13 @@ class CountWindow(_Window[Held]):
                 self._rebuild()
             self._evicted = 0
 
-    def _held(self) -> list[tuple[Coordinate, float, float]]:
+    def _observations(self) -> list[tuple[Coordinate, float, float]]:
         """Return the observations held, the oldest first."""
         return [entry for entry in self._buffer if entry is not None]
 
     def _rebuild(self) -> None:
         """Recompute the sums of the observations in the window, which removes accumulated rounding errors."""
-        entries = self._held()
+        entries = self._observations()
         self._refill(entries)
         self._evicted = 0
         self._lightest = min((w for _, _, w in entries), default=math.inf)
@@ -233,7 +233,7 @@ class CountWindow(_Window[Held]):
 
     def _own_fields(self) -> dict[str, Field]:
         return {
-            "buffer": Field(entries(self._size), lambda: saved_rows(self._held(), 3)),
+            "buffer": Field(entries(self._size), lambda: saved_rows(self._observations(), 3)),
             "sums": Field(row(whole(0, self._size), unread), self._sums, optional=True),
         }
 

@@ -68,7 +68,7 @@ def check_time(t: Any, what: str = "time") -> float:
         return float(t)
     if t.__class__ is CheckedTime:
         return float(t)
-    t = _held(t)
+    t = _scalar(t)
     if isinstance(t, (datetime, np.datetime64)):
         if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
             raise InputError(f"{what} NaT is not a time; give the time of the observation")
@@ -158,7 +158,7 @@ def check_batch(
         _refuse((labels != 0.0) & (labels != 1.0), labels, called.labels, f"not binary; {allowed}")
     if w is None:
         weights = np.broadcast_to(1.0, s.shape)
-    elif isinstance(_held(w), (int, float, np.bool_, np.number)):  # one for all
+    elif isinstance(_scalar(w), (int, float, np.bool_, np.number)):  # one for all
         weights = np.full(s.shape, check_weight(w))
     else:
         weights = _as_floats(w, "w")
@@ -267,14 +267,14 @@ def of_one_kind(t: Time, first: Time | None, what: str = "time") -> Time | None:
 
 def _has_no_zone(t: Any) -> bool:
     """Return whether a time is a date without a time zone; numbers are seconds since 1970 UTC."""
-    t = _held(t)
+    t = _scalar(t)
     return t.tzinfo is None if isinstance(t, datetime) else isinstance(t, np.datetime64)
 
 
 def _zone_of(t: Any) -> str:
     if _has_no_zone(t):
         return "has no time zone"
-    return "has a time zone" if isinstance(_held(t), datetime) else "is a number"
+    return "has a time zone" if isinstance(_scalar(t), datetime) else "is a number"
 
 
 def _as_floats(values: ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
@@ -305,14 +305,14 @@ def _one_dimension(values: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def _held(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     """Return the value in an array of shape (); anything else as it is."""
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def as_number(value: Any, what: str, allowed: str) -> float:
     """Return `value` as a float; a text is not a number."""
-    value = _held(value)
+    value = _scalar(value)
     try:
         if not isinstance(value, NO_NUMBERS):
             return float(value)

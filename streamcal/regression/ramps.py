@@ -159,10 +159,10 @@ class ScoreRamp(Ramp):
         """Return this ramp applied after those of `inner`, innermost first; kept for the next forecast."""
         last = self._kept_chain
         if last is None or len(last[0]) != len(inner) or any(map(is_not, last[0], inner)):
-            last = self._kept_chain = inner, RampChain(*[one._given() for one in (*inner, self)])
+            last = self._kept_chain = inner, RampChain(*[one._for_chain() for one in (*inner, self)])
         return last[1]
 
-    def _given(self) -> tuple[Any, ...]:
+    def _for_chain(self) -> tuple[Any, ...]:
         """Return the ramp as `RampChain` takes it."""
         depths = depths_of(self.knots) if self._depths is None else self._depths
         return self.knots, depths, self.below, self.above, self.geometric

@@ -222,8 +222,8 @@ class Joins(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState(STATE, COLUMNS)
-        self._given = packing.events_schema(self._id_type)
-        self._told = packing.forecasts_schema(self._id_type)
+        self._events_schema = packing.events_schema(self._id_type)
+        self._forecasts_schema = packing.forecasts_schema(self._id_type)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """Begin with the calibrator of a backfill."""
@@ -237,11 +237,11 @@ class Joins(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Issue, resolve, and learn what is due."""
         watermark = timerValues.getCurrentWatermarkInMs()
-        events = packing.events_of((row["events"] for row in rows), self._given, watermark * 1e3)
+        events = packing.events_of((row["events"] for row in rows), self._events_schema, watermark * 1e3)
         if events:
             forecasts = self._do(lambda join: [*joining.take(join, events)], watermark)
             if forecasts:
-                yield Row(key=key[0], forecasts=packing.packed_forecasts(forecasts, self._told))
+                yield Row(key=key[0], forecasts=packing.packed_forecasts(forecasts, self._forecasts_schema))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Learn what became due without traffic."""

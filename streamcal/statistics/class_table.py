@@ -127,7 +127,7 @@ class ClassTable(Statistic):
     # -- changing ------------------------------------------------------------------------------------------------
 
     def update(self, x: _Coordinate, y: float, w: float) -> None:
-        self._add(*self._kept(x, _row(x, y, w), None))
+        self._add(*self._at_depth(x, _row(x, y, w), None))
         self._keep_limit()
 
     def update_many(self, x: NDArray[Any], y: FloatArray, w: FloatArray) -> None:
@@ -136,7 +136,7 @@ class ClassTable(Statistic):
 
     def unlearn(self, x: _Coordinate, y: float, w: float) -> None:
         size, place = len(x[2]), int(y)
-        cell, removed = self._kept(x, _row(x, y, w), None)
+        cell, removed = self._at_depth(x, _row(x, y, w), None)
         row = self._rows.get(cell)
         if row is None or not holds((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
             raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
@@ -155,7 +155,7 @@ class ClassTable(Statistic):
         if depths:
             self._round_to(min(depths))
         for x, theirs in list(other._rows.items()):
-            self._add(*self._kept(x, list(theirs), other.depth))
+            self._add(*self._at_depth(x, list(theirs), other.depth))
         self._peak = max(self._peak, other._peak)
         self._keep_limit()
 
@@ -184,7 +184,7 @@ class ClassTable(Statistic):
 
     # -- cells ---------------------------------------------------------------------------------------------------
 
-    def _kept(self, x: _Coordinate, row: list[float], before: int | None) -> tuple[_Coordinate, list[float]]:
+    def _at_depth(self, x: _Coordinate, row: list[float], before: int | None) -> tuple[_Coordinate, list[float]]:
         """Return a coordinate and its row at the present depth; they were at the depth `before`, which is not less."""
         if self.depth is None or self.depth == before:
             return x, row
@@ -238,7 +238,7 @@ class ClassTable(Statistic):
         rows, before = self._rows, self.depth
         self._rows, self._count, self.depth = {}, 0, depth
         for x, row in rows.items():
-            self._add(*self._kept(x, row, before))
+            self._add(*self._at_depth(x, row, before))
 
     def empty(self) -> Self:
         return type(self)(self.limit)

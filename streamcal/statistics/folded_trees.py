@@ -128,9 +128,9 @@ class FoldedTrees(Keyed[ScoreTree]):
         label = y - 2.0 * NO_FOLD
         if w == 1.0 and self._kernel.deal_unit(x, label):  # the common case: one unit to one fold
             return
-        before = self._held(x)
+        before = self._weights_at(x)
         self._whole.update(x, label, w)
-        self._deal(x, before, self._held(x))
+        self._deal(x, before, self._weights_at(x))
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
         if not self.dealt:
@@ -158,19 +158,19 @@ class FoldedTrees(Keyed[ScoreTree]):
             super().unlearn(x, y, w)
             return
         label = y - 2.0 * NO_FOLD
-        before = self._held(x)
+        before = self._weights_at(x)
         self._whole.unlearn(x, label, w)
-        self._deal(x, before, self._held(x))
+        self._deal(x, before, self._weights_at(x))
 
     def merge(self, other: Self) -> None:
         both = np.intersect1d(self._whole.scores(), other._whole.scores())
-        shared = [(x, self._held(x), other._held(x)) for x in both.tolist()]
+        shared = [(x, self._weights_at(x), other._weights_at(x)) for x in both.tolist()]
         super().merge(other)
         self._whole.merge(other._whole)
         self._kernel.shares += other._kernel.shares
         for x, own, added in shared:  # two first shares become the shares of a sum
             first = self.fold_of(x)
-            for label, weights in zip((1.0, 0.0), zip(own, added, self._held(x), strict=True), strict=True):
+            for label, weights in zip((1.0, 0.0), zip(own, added, self._weights_at(x), strict=True), strict=True):
                 shares = [_shares(weight, first, self.folds) for weight in weights]
                 for fold, (one, two, both_together) in enumerate(zip(*shares, strict=True)):
                     number = (both_together > 0.0) - (one > 0.0) - (two > 0.0)
@@ -180,14 +180,14 @@ class FoldedTrees(Keyed[ScoreTree]):
         super().decay(factor)
         self._whole.decay(factor)
 
-    def _held(self, x: float) -> tuple[float, float]:
+    def _weights_at(self, x: float) -> tuple[float, float]:
         """Return the weights of positives and negatives at a coordinate that were learned without a fold."""
         weight, positive = self._whole.held_at(x)
         return _settled(positive, weight), _settled(weight - positive, weight)
 
-    def _all_held(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _all_weights_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         if len(x) < FEW:
-            pairs = np.array([self._held(one) for one in x.tolist()]).reshape(-1, 2)
+            pairs = np.array([self._weights_at(one) for one in x.tolist()]).reshape(-1, 2)
             return pairs[:, 0], pairs[:, 1]
         weight, positive = self._whole.all_held_at(x)
         return _all_settled(positive, weight), _all_settled(weight - positive, weight)
@@ -204,9 +204,9 @@ class FoldedTrees(Keyed[ScoreTree]):
     def _deal_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         """Deal weights at (rounded) coordinates."""
         distinct = np.unique(x)
-        before = self._all_held(distinct)
+        before = self._all_weights_at(distinct)
         self._whole.update_many(x, y, w)
-        after = self._all_held(distinct)
+        after = self._all_weights_at(distinct)
         first = self.folds_of(distinct)
         for fold, tree in enumerate(self._trees):
             turn = (fold - first) % self.folds
@@ -284,7 +284,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         more than its rounding.
         """
         scores = self._whole.scores()
-        dealt, first = self._all_held(scores), self.folds_of(scores)
+        dealt, first = self._all_weights_at(scores), self.folds_of(scores)
         rounding = MASS_TOLERANCE * self._whole.tree.heaviest
         for fold, tree in enumerate(self._trees):
             weight, positive = tree.all_held_at(scores)
@@ -306,7 +306,7 @@ class FoldedTrees(Keyed[ScoreTree]):
     def _number_of_shares(self) -> int:
         """Count the shares above 0: as many as units, the last one counted as whole, and K at most."""
         scores = self._whole.scores()
-        weights = np.concatenate(self._all_held(scores))
+        weights = np.concatenate(self._all_weights_at(scores))
         return int(np.minimum(np.ceil(weights), self.folds).sum())
 
 

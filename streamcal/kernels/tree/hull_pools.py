@@ -38,7 +38,7 @@ def settle(search: Search, inner: Inner, side: cython.int) -> cython.void:
             inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
             slope = inner.P / inner.W
             if inner.low[other] < slope < inner.high[other] and (
-                _confirmed(search, inner, side, slope) or _kept(search, inner, side, slope)
+                _confirmed(search, inner, side, slope) or _unchanged(search, inner, side, slope)
             ):
                 return
     else:
@@ -51,7 +51,7 @@ def settle(search: Search, inner: Inner, side: cython.int) -> cython.void:
             else:
                 inner.high[side] = min(inner.high[side], slope)
             return
-        if _kept(search, inner, side, inner.P / inner.W):
+        if _unchanged(search, inner, side, inner.P / inner.W):
             return
     inner.low[side] = _INFINITY
     find_pool(search, inner)
@@ -82,7 +82,7 @@ def _confirmed(search: Search, inner: Inner, side: cython.int, line: cython.doub
 @cython.exceptval(check=False)
 @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
 @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
-def _kept(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
+def _unchanged(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
     """Return whether the end of the pool is certainly unchanged, now that its slope is `line`.
 
     The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree

@@ -25,7 +25,7 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
     pool             Newton's method: ends of the present slope, slope of the present ends, until they agree
     update, unlearn  change one leaf, then the pools on its root path. Most need no search: groups that
                      rise beyond the end of a pool have no effect; groups that belong to a pool and enter it confirm
-                     its end (`_confirmed`); otherwise the old end is tested before a search (`_kept`)
+                     its end (`_confirmed`); otherwise the old end is tested before a search (`_unchanged`)
     interval         Newton again, for the edge that crosses the test object; each end is that of a prefix or a
                      suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
     isotonic         the topmost pool that contains the score
