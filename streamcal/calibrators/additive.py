@@ -92,7 +92,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         self._timed = self._engine.forgets_by_time
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
-        #: Checks and learns in one compiled call; None where times are needed, or learning is more than that.
+        #: Checks and learns in one compiled call; None if times are needed, or if learning does more than update sums.
         self._door = None if self._timed or every > 1 else self._memory.door(scale)
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that

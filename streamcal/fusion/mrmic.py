@@ -26,7 +26,7 @@ from streamcal.statistics.vector_table import VectorTable, check_limit, vector_t
 FLAT = 1e-7
 #: Scores are limited to this multiple of the largest score held, so that squares of distances stay finite.
 FAR = 1e100
-#: So few places are sought in all triangles; for more of them the triangles' affine maps pay.
+#: Up to this many places are sought in all triangles; for more, the affine maps of the triangles are faster.
 FEW = 8
 #: A share of a corner that is nearer to 0 than this is not trusted to decide whether a place is in a triangle.
 EDGE = 1e-6

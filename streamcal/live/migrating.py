@@ -22,7 +22,7 @@ class Migrated(NamedTuple):
 
     kept: bool  #: whether the calibrator is that of the journal, with all that it has learned
     learned: int  #: labels of predictions still remembered that a new calibrator has learned
-    #: Predictions that are remembered no more: their labels were learned before their new time, or are others by it.
+    #: Predictions dropped, since their labels were learned before the new time, or differ by the new horizon.
     forgotten: int
 
 

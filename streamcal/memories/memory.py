@@ -32,8 +32,8 @@ PRIOR_ROUNDING = 1e-9
 #: If an observation this many times heavier than all others leaves a window, the relative error of the remaining sums
 #: may exceed 1e-10, and they are rebuilt.
 OUTWEIGHING = 1e6
-#: The same for the lightest observation held, whose score may be that of the one that leaves: in the sums of that score
-#: what is left of it may have a relative error of 1e-6.
+#: The same relative to the lightest observation held. Its score may be that of the leaving one; the weight that is left
+#: at this score may then have a relative error of 1e-6.
 OUTWEIGHING_ONE = 1e10
 
 

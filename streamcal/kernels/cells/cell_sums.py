@@ -47,7 +47,7 @@ class CellSums:
         self._lo, self._hi = np.inf, -np.inf
         self._changed = np.zeros(_MOST_CHANGES, dtype=np.intc)
         self._number = -1
-        self._factor = 0.0  # nobody has asked for it
+        self._factor = 0.0  # not computed yet
 
     def add(self, x: cython.double, y: cython.double, w: cython.double):
         """Add an observation. O(1)."""

@@ -26,8 +26,8 @@ NOTHING = cython.declare(cython.double, -746.0)
 """The exponential of this is 0, after long in libm: it looks for errors there."""
 
 
-# The loops of these functions could stand where they are called; but while arrays are read from fields, the compiler
-# does not know that what is written to one leaves the others where they are.
+# These loops are functions of their own, since the compiler must otherwise assume that a store to one array, read from
+# a field, moves the others.
 
 
 @cython.cfunc

@@ -49,10 +49,10 @@ _REMAINDER = cython.declare(cython.double, 31.0 / 362880.0)
 _MAX_STEPS = cython.declare(cython.int, 12)
 #: The largest r of parameters that the series is evaluated at.
 _FARTHEST = cython.declare(cython.double, 1.0)
-#: What a point costs that is added to the sums of one feature, or of two, in visits of a point by a pass.
+#: Cost of adding a point to the sums of one feature, or of two, in visits of a point by a pass.
 _ANCHORING = cython.declare(cython.longlong, 5)
 _ANCHORING_TWO = cython.declare(cython.longlong, 15)
-#: The most times that this cost is waited for.
+#: The anchor moves once passes have cost at most this many times as much.
 _MOST_PATIENCE = cython.declare(cython.longlong, 63)
 
 _ORDER = cython.declare(cython.int, ORDER)

@@ -232,7 +232,7 @@ class PanelLogistic:
         positive: cython.double[::1] = self._positive
         for k in range(_ORDER):
             gap = place - self._places[k]
-            if gap == 0.0:  # the point is a node: the others get nothing that counts beside it
+            if gap == 0.0:  # the point is a node: the shares of the others are negligible
                 gap = 1e-300
             share[k] = self._barycentric[k] / gap
             total += share[k]

@@ -35,8 +35,8 @@ _MOST_PANELS = cython.declare(cython.Py_ssize_t, 64)
 #: mδ of new panels, and where nothing is certain: the bound grows with it, and is of use up to some 1.5.
 _WIDTH = cython.declare(cython.double, 1.2)
 _STEEP = cython.declare(cython.double, 2.0)
-#: Panels are of no use once a label of one has taken in and given back this many times the weight that is left in it:
-#: rounding adds up to as many units.
+#: Panels are discarded once the weight added to and removed from a label of one exceeds this many times the weight that
+#: is left: rounding adds up to as many units.
 WORN = 64.0
 #: An extent of the ellipse in units of b: |u′| and |v′| are at most 1/cos 1 in it.
 _STEEPEST = cython.declare(cython.double, 1.0 / math.cos(1.0))
