@@ -170,26 +170,6 @@ def _along_centre(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _along_coordinate(
-    inverse: cython.const[cython.double][::1],
-    at: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    grown: cython.p_double,
-    turn: cython.Py_ssize_t,
-    r: cython.p_double,
-) -> cython.double:
-    """Set r = Λ⁻¹PΛ⁻¹e, and return e·r, e being the unit vector of the coordinate `turn`."""
-    k: cython.Py_ssize_t
-    c: cython.double = grown[turn]
-    for k in range(size):
-        r[k] = c * grown[k] * inverse[at + turn * size + k]
-    return r[turn]
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
 def _forget(
     inverse: cython.double[::1],
     at: cython.Py_ssize_t,
@@ -319,7 +299,9 @@ def _step(
             h[k] = centre[places[start + k]]
         u = _along_centre(inverse, at, size, grown, h, r)
     else:
-        u = _along_coordinate(inverse, at, size, grown, turn, r)
+        for k in range(size):
+            r[k] = grown[turn] * grown[k] * inverse[at + turn * size + k]
+        u = r[turn]
     u = sqrt(renewal[start + turn] / (1.0 + renewal[start + turn] * u))
     for k in range(size):
         r[k] = u * r[k]
