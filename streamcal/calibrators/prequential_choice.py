@@ -249,7 +249,7 @@ class MixtureMap(CalibrationMap):
 
     def at(self, x: float) -> float:
         pairs = zip(self.weights, self.maps, strict=True)
-        return math.fsum(w * limited(one.at(one.scale.coordinate(x))) for w, one in pairs)
+        return math.fsum(w * limited(own.at(own.scale.coordinate(x))) for w, own in pairs)
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return _mixed(self.weights, [one.at_many(one.scale.coordinates(x)) for one in self.maps])

@@ -217,8 +217,8 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
         self._add(min(error, most), w)
         if self._squares > most * most * self._weight:
             self._weight = self._squares = 0.0
-            for one, weight in self._held:
-                self._add(min(one, most), weight)
+            for residual, weight in self._held:
+                self._add(min(residual, most), weight)
 
     def _add(self, error: float, w: float) -> None:
         decay = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)

@@ -107,8 +107,8 @@ def _take_columns(join: LabelJoin, events: list[Event], kind: int) -> Iterator[F
     if kind == OUTCOMES:
         join.resolve_many(ids, labels, t)
         return
-    for one, p in zip(events, join.issue_many(ids, scores, t).tolist(), strict=True):
-        yield Forecast(one.id, one.score, one.t, p, None)
+    for event, p in zip(events, join.issue_many(ids, scores, t).tolist(), strict=True):
+        yield Forecast(event.id, event.score, event.t, p, None)
 
 
 def _runs(join: LabelJoin, events: list[Event]) -> Iterator[tuple[int, int, int]]:

@@ -116,10 +116,10 @@ class TensorMoments(Statistic):
         ensure(((y == 0.0) | (y == 1.0)).all(), "a label is neither 0 nor 1")
 
     def _units(self, x: tuple[float, ...]) -> list[float]:
-        return [scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]
+        return [scale.unit(score) for scale, score in zip(self.scales, x, strict=True)]
 
 
 def units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:
     """Return the unit coordinates, in [0, 1], of coordinates, both of shape (n, M)."""
-    columns = [scale.units(np.ascontiguousarray(one)) for scale, one in zip(scales, x.T, strict=True)]
+    columns = [scale.units(np.ascontiguousarray(column)) for scale, column in zip(scales, x.T, strict=True)]
     return np.column_stack(columns)

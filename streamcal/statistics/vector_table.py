@@ -66,16 +66,16 @@ class VectorTable(ScoreTable):
         """Return the tuple under which a coordinate is stored."""
         if self.cells and self._finest is not None:
             share, each = FINEST // self.cells, zip(self._centres, self._finest, x, strict=True)
-            return tuple([float(centres[grid.cell(one) // share]) for centres, grid, one in each])
+            return tuple([float(centres[grid.cell(score) // share]) for centres, grid, score in each])
         if self.grids is None:
-            return tuple([one + 0.0 for one in x])  # −0 is 0
-        return tuple([grid.round(one) for grid, one in zip(self.grids, x, strict=True)])
+            return tuple([score + 0.0 for score in x])  # −0 is 0
+        return tuple([grid.round(score) for grid, score in zip(self.grids, x, strict=True)])
 
     def stored_many(self, x: FloatArray) -> FloatArray:
         """Return `stored` for an array of shape (n, M)."""
         if self.cells and self._finest is not None:
             share, each = FINEST // self.cells, zip(self._centres, self._finest, x.T, strict=True)
-            return np.column_stack([c[grid.cells_of(np.ascontiguousarray(one)) // share] for c, grid, one in each])
+            return np.column_stack([c[grid.cells_of(np.ascontiguousarray(s)) // share] for c, grid, s in each])
         if self.grids is None:
             return x + 0.0
         columns = [np.ascontiguousarray(column) for column in x.T]
