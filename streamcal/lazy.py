@@ -104,7 +104,7 @@ class Methods(Mapping[str, Class]):
 
 
 def _home_of(name: str, places: Mapping[str, str]) -> str:
-    """Say in which package a class is, or which name is nearest, to be added to a message."""
+    """Return the end of a message: the package of a class, or the nearest name."""
     from streamcal.names import did_you_mean  # here: `import streamcal` loads nothing else
 
     home = next((one for one in PACKAGES if name in import_module(one).__all__), None)
@@ -120,12 +120,12 @@ def attributes(
     there once it was imported, so that later accesses cost nothing. `dir` shows what is public. Type checkers see
     `from ... import A as A` instead.
     """
-    places = {name: f"{home}.{name}" for home, found in names.items() for name in found.split()} | dict(methods or {})
+    places = {name: f"{home}.{name}" for home, listed in names.items() for name in listed.split()} | dict(methods or {})
 
     def getattr_(name: str) -> Any:
         if name not in places:
-            found = f"module {module['__name__']!r} has no attribute {name!r}"
-            raise AttributeError(found + (_home_of(name, places) if name[:1].isupper() else ""))
+            listed = f"module {module['__name__']!r} has no attribute {name!r}"
+            raise AttributeError(listed + (_home_of(name, places) if name[:1].isupper() else ""))
         module[name] = value = imported(places[name])
         return value
 
@@ -155,7 +155,7 @@ def method_class(name: str) -> Any | None:
     (<class 'streamcal.fusion.bernstein_fusion.BernsteinFusion'>, None)
     """
     for place in LISTS:
-        found = imported(place).by_class.get(name)
-        if found is not None:
-            return imported(found)
+        place_of_class = imported(place).by_class.get(name)
+        if place_of_class is not None:
+            return imported(place_of_class)
     return None

@@ -62,7 +62,7 @@ class Suggesting(ABCMeta):
             cls._signature = found
 
         def __call__(cls, *args, **given):
-            """Make an object; the `TypeError` of an unknown parameter says which there are."""
+            """Make an object; the `TypeError` of an unknown parameter lists the known ones."""
             try:
                 return super().__call__(*args, **given)
             except TypeError as error:
@@ -82,11 +82,11 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that names the nearest parameter where one is misspelt."""
 
     @functools.wraps(function)
-    def called(*args: P.args, **given: P.kwargs) -> R:
+    def called(*args: P.args, **options: P.kwargs) -> R:
         try:
-            return function(*args, **given)
+            return function(*args, **options)
         except TypeError as error:
-            suggested = _suggested(error, function, given)
+            suggested = _suggested(error, function, options)
             if suggested is None:
                 raise
             raise suggested from None
@@ -94,16 +94,16 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def _suggested(error: TypeError, called: Any, given: Mapping[str, Any]) -> TypeError | None:
+def _suggested(error: TypeError, called: Any, options: Mapping[str, Any]) -> TypeError | None:
     """Return the error with the nearest parameter, or with all of them; None unless a parameter is unknown."""
-    found = _UNKNOWN.search(str(error))
-    if found is None or found[1] not in given:
+    match = _UNKNOWN.search(str(error))
+    if match is None or match[1] not in options:
         return None
     known = [name for name in inspect.signature(called).parameters if name != "self"]
-    if found[1] in known:  # of a function that was called by this one
+    if match[1] in known:  # of a function that was called by this one
         return None
     listed = f"; parameters are {', '.join(known)}" if known else "; there are no parameters"
-    return TypeError(f"{error}{did_you_mean(found[1], known) or listed}")
+    return TypeError(f"{error}{did_you_mean(match[1], known) or listed}")
 
 
 def did_you_mean(name: Any, known: Iterable[Any]) -> str:

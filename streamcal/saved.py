@@ -92,9 +92,9 @@ def own_class(cls: type[Any], name: Any) -> type[Any]:
     return cls
 
 
-def written(one: Any) -> dict[str, Any]:
+def written(learner: Any) -> dict[str, Any]:
     """Return class, parameters and what was learned, without version and checksum."""
-    return {"class": type(one).__name__, "params": one._plain_params(), "learned": one._state()}
+    return {"class": type(learner).__name__, "params": learner._plain_params(), "learned": learner._state()}
 
 
 def read_written(cls: type[Any], state: dict[str, Any]) -> Any:
@@ -107,9 +107,9 @@ def read_written(cls: type[Any], state: dict[str, Any]) -> Any:
         raise StateError(f"the state of {own.__name__} is damaged: {reason}") from error
 
 
-def signed_state(one: Any) -> dict[str, Any]:
+def signed_state(learner: Any) -> dict[str, Any]:
     """Return the state as plain, versioned data with a checksum."""
-    return signed(plain(one._written()))
+    return signed(plain(learner._written()))
 
 
 def read_state(cls: type[Any], state: dict[str, Any]) -> Any:
@@ -120,9 +120,9 @@ def read_state(cls: type[Any], state: dict[str, Any]) -> Any:
     return cls._from_written(state)
 
 
-def packed_state(one: Any, compress: bool) -> bytes:
+def packed_state(learner: Any, compress: bool) -> bytes:
     """Return the state as bytes with a checksum."""
-    state = one._written()
+    state = learner._written()
     return pack([state["class"], state["params"], state["learned"]], compress)
 
 

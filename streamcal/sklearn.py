@@ -130,7 +130,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     #: Whether more than two classes are possible.
     _many_classes = True
-    #: Whether `partial_fit` still has to say that it does not update the base.
+    #: Whether `partial_fit` still has to warn that it does not update the base.
     _base_stays: bool
 
     @suggesting
@@ -181,7 +181,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
         if first:
             self._start(known)
         if self._base_stays:
-            self._base_stays = False  # said once
+            self._base_stays = False  # warn once
             warnings.warn(
                 f"{type(self.estimator).__name__} has no partial_fit: it is fitted once, and partial_fit then only "
                 "updates the calibrator. Give a base with partial_fit, or FrozenEstimator(fitted base) to mean this",
@@ -571,7 +571,7 @@ def _may_be_in_order_of_time(y: NDArray[Any]) -> bool:
 
 
 def _taught(estimator: Any, chunk: _Sample, classes: NDArray[Any]) -> None:
-    """Fit a base that goes on learning to one more chunk."""
+    """Fit a base that continues to learn on one more chunk."""
     estimator.partial_fit(chunk.X, chunk.y, classes=classes, **chunk.for_base(estimator.partial_fit))
 
 
@@ -619,30 +619,30 @@ def _inside(p: FloatArray) -> FloatArray:
     return np.where(np.abs(p - inside) <= ROUNDING, inside, p)
 
 
-def _for_classes(given: Any, estimator: Any, classes: int) -> Any:
+def _for_classes(calibrator: Any, estimator: Any, classes: int) -> Any:
     """Return the calibrator given, or the one of this name, for `classes` classes."""
-    if isinstance(given, MulticlassCalibrator):
-        return given
-    named = isinstance(given, str) and given in METHODS
-    if classes == 2 and not (named and given not in REGISTRY):
-        return _for_base(given, estimator)
-    if getattr(given, "fields", ()):
+    if isinstance(calibrator, MulticlassCalibrator):
+        return calibrator
+    named = isinstance(calibrator, str) and calibrator in METHODS
+    if classes == 2 and not (named and calibrator not in REGISTRY):
+        return _for_base(calibrator, estimator)
+    if getattr(calibrator, "fields", ()):
         raise InputError(
-            f"{type(given).__name__} calibrates one score, and y has {classes} classes; give a method of "
+            f"{type(calibrator).__name__} calibrates one score, and y has {classes} classes; give a method of "
             "streamcal.multiclass such as 'temperature', or labels of two classes"
         )
-    if isinstance(given, str) and given == DEFAULT_METHOD:
+    if isinstance(calibrator, str) and calibrator == DEFAULT_METHOD:
         return OnlineVectorScaling()
     if named:
-        return chosen(given, MulticlassCalibrator, METHODS)
-    return OneVsRest(chosen(given, Calibrator, REGISTRY))
+        return chosen(calibrator, MulticlassCalibrator, METHODS)
+    return OneVsRest(chosen(calibrator, Calibrator, REGISTRY))
 
 
-def _for_base(given: Any, estimator: Any) -> Any:
+def _for_base(calibrator: Any, estimator: Any) -> Any:
     """Return the calibrator given, or the one of this name; for margins with a scale that accepts them."""
-    if not isinstance(given, str) or hasattr(estimator, "predict_proba") or given not in REGISTRY:
-        return chosen(given, Entrant, REGISTRY)
-    cls: Any = Platt if given == DEFAULT_METHOD else REGISTRY[given]
+    if not isinstance(calibrator, str) or hasattr(estimator, "predict_proba") or calibrator not in REGISTRY:
+        return chosen(calibrator, Entrant, REGISTRY)
+    cls: Any = Platt if calibrator == DEFAULT_METHOD else REGISTRY[calibrator]
     known = inspect.signature(cls).parameters
     options = {"scale": Interval(), "resolution": None}  # a grid would need bounds
     return cls(**{name: value for name, value in options.items() if name in known})

@@ -290,14 +290,14 @@ class Field:
     optional: bool = False
 
 
-def attribute(one: Any, name: str, read: Reader) -> Field:
+def attribute(owner: Any, name: str, read: Reader) -> Field:
     """Return the field of a number or text that is an attribute of an object."""
-    return Field(read, lambda: getattr(one, name), lambda value: setattr(one, name, value))
+    return Field(read, lambda: getattr(owner, name), lambda value: setattr(owner, name, value))
 
 
-def part(one: Any, read: Reader) -> Field:
+def part(owner: Any, read: Reader) -> Field:
     """Return the field of an object whose `load` takes the entries of what its `state` returns."""
-    return Field(read, one.state, lambda value: one.load(*value))
+    return Field(read, owner.state, lambda value: owner.load(*value))
 
 
 def write_fields(fields: Mapping[str, Field]) -> dict[str, Any]:

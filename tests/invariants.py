@@ -239,4 +239,4 @@ def totals(one):
 
 @of(VectorTable)
 def vector_table(one):
-    assert all(one.kept(x) == x for x in one._rows), "tuples are kept rounded"
+    assert all(one.stored(x) == x for x in one._rows), "tuples are kept rounded"

@@ -80,8 +80,8 @@ class AdaptiveCalibration(AdditiveCalibrator[Table]):
         first, stop = (np.concatenate(pair) for pair in zip(between, at, strict=True))
         shares = np.clip(window_sums(positive, first, stop) / window_sums(weight, first, stop), 0.0, 1.0)
         values, own = shares[: len(cuts) + 1], shares[len(cuts) + 1 :]
-        kept = (values[:-1] != own) | (values[1:] != own)
-        return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), statistic.grid, own[kept])
+        moves = (values[:-1] != own) | (values[1:] != own)
+        return StepMap(self.scale, cuts[moves], np.append(values[:1], values[1:][moves]), statistic.grid, own[moves])
 
 
 def window_sums(values: FloatArray, start: Places, stop: Places) -> FloatArray:

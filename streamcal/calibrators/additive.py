@@ -92,7 +92,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         self._timed = self._engine.forgets_by_time
         self._lo, self._hi = scale.identity_range
         self._first, self._last = scale.domain
-        #: Checks and learns in one compiled call; None where times are needed, or learning is more than that.
+        #: Checks and learns in one compiled call; None if times are needed, or if learning does more than update sums.
         self._door = None if self._timed or every > 1 else self._memory.door(scale)
         self._steady = self._memory.steady
         #: The prediction at a coordinate from the statistic that is held, NaN where it takes a map: set by methods that
@@ -115,8 +115,8 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 
     def _grid_table(self) -> GridTable | None:
         """Return the table that is held if it is on a grid and is refreshed at every observation; else None."""
-        held = self._memory.statistic
-        return held if isinstance(held, GridTable) and self._engine.refresh_every == 1 else None
+        statistic = self._memory.statistic
+        return statistic if isinstance(statistic, GridTable) and self._engine.refresh_every == 1 else None
 
     def pseudo_observations(self) -> PseudoObservations | None:
         """Return the pseudo-observations of the prior; None if there is no prior."""
@@ -243,7 +243,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
 def _signature(cls: type[AdditiveCalibrator[Any]]) -> inspect.Signature:
     """Return the constructor's own parameters, then the common ones with the defaults of the class."""
     own = list(inspect.signature(cls.__init__).parameters.values())[1:]
-    if not any(one.kind is one.VAR_KEYWORD for one in own):
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
         return inspect.Signature(own)
     defaults = {
         "scale": cls.default_scale,
@@ -254,7 +254,7 @@ def _signature(cls: type[AdditiveCalibrator[Any]]) -> inspect.Signature:
     }
     keyword = inspect.Parameter.KEYWORD_ONLY
     shared = [
-        inspect.Parameter(name, keyword, default=one, annotation=Common.__annotations__[name].__forward_arg__)
-        for name, one in defaults.items()
+        inspect.Parameter(name, keyword, default=default, annotation=Common.__annotations__[name].__forward_arg__)
+        for name, default in defaults.items()
     ]
-    return inspect.Signature([one for one in own if one.kind is not one.VAR_KEYWORD] + shared)
+    return inspect.Signature([each for each in own if each.kind is not each.VAR_KEYWORD] + shared)

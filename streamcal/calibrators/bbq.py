@@ -118,8 +118,8 @@ class BBQ(AdditiveCalibrator[Table]):
         x, weight, positive = statistic.columns()
         cuts = cuts_before(x, np.arange(1, len(x)))
         values = averaged_bins(weight, positive, ends_around(self.scale, x), self.breadth)
-        kept = np.diff(values) != 0.0
-        return StepMap(self.scale, cuts[kept], np.append(values[:1], values[1:][kept]), statistic.grid)
+        changes = np.diff(values) != 0.0
+        return StepMap(self.scale, cuts[changes], np.append(values[:1], values[1:][changes]), statistic.grid)
 
 
 def ends_around(scale: Scale, x: FloatArray) -> FloatArray:

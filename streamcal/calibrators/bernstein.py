@@ -104,7 +104,7 @@ class Bernstein(AdditiveCalibrator[BernsteinMoments]):
         else:
             x = self.scale.coordinate(check_score(score))
             self._present(t)
-        if self._sums.weight <= 0.0:  # nothing is held, or a retraction of what outweighed it has rounded it to nothing
+        if self._sums.weight <= 0.0:  # no weight, or a retraction of a far heavier observation has rounded it to 0
             return self.scale.probability(x)
         if self._fitted_for != self._memory.version:
             try:

@@ -75,5 +75,5 @@ class CenteredIsotonic(AdditiveCalibrator[ScoreTree]):
         level = (value <= AT_A_BOUND) | (value >= 1.0 - AT_A_BOUND)
         left, right = np.where(level, first, centre), np.where(level, last, centre)
         knots = np.column_stack((left, right)).ravel()
-        kept = np.concatenate(([True], knots[1:] > knots[:-1]))  # a point is one knot, a level two
-        return KnotMap(self.scale, knots[kept], np.repeat(value, 2)[kept], statistic.grid)
+        distinct = np.concatenate(([True], knots[1:] > knots[:-1]))  # a point is one knot, a level two
+        return KnotMap(self.scale, knots[distinct], np.repeat(value, 2)[distinct], statistic.grid)

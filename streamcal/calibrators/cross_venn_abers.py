@@ -193,9 +193,9 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self._refuse(keys)
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         places = None if fold is None else check_folds(fold, self.folds, len(x))
-        kept = weights > 0.0
-        codes = self._codes(x, labels, times, places, kept)
-        self._learn_many(x[kept], codes, weights[kept], times[kept], clamped)
+        used = weights > 0.0
+        codes = self._codes(x, labels, times, places, used)
+        self._learn_many(x[used], codes, weights[used], times[used], clamped)
 
     def _code(self, x: float, label: float, t: float, fold: int | None) -> float:
         """Encode the label and the fold of an observation as one number."""
@@ -207,17 +207,17 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return outcome(label, statistic.fold_of(x, t if self.forgets_by_time else self._memory.clock + 1.0))
 
     def _codes(
-        self, x: FloatArray, labels: FloatArray, t: FloatArray, folds: NDArray[np.int64] | None, kept: NDArray[np.bool_]
+        self, x: FloatArray, labels: FloatArray, t: FloatArray, folds: NDArray[np.int64] | None, used: NDArray[np.bool_]
     ) -> FloatArray:
         """Return the `_code` of each observation that is kept."""
         if folds is not None:
-            return outcome(labels[kept], folds[kept])
+            return outcome(labels[used], folds[used])
         statistic = self._memory.statistic
         if statistic.dealt:
-            return outcome(labels[kept], NO_FOLD)
-        number = int(np.count_nonzero(kept))
-        keys = t[kept] if self.forgets_by_time else self._memory.clock + np.arange(1, number + 1, dtype=np.float64)
-        return outcome(labels[kept], statistic.folds_of(x[kept], keys))
+            return outcome(labels[used], NO_FOLD)
+        number = int(np.count_nonzero(used))
+        keys = t[used] if self.forgets_by_time else self._memory.clock + np.arange(1, number + 1, dtype=np.float64)
+        return outcome(labels[used], statistic.folds_of(x[used], keys))
 
     def unlearn_one(
         self,

@@ -78,12 +78,12 @@ class HedgedOPS(SequentialCalibrator):
 
     def _kernel_state(self) -> Reader:
         weights = numbers(self.bins, self.bins, least=0.0, most=HEAVIEST)
-        held = row(weights, weights, whole())
+        read_bins = row(weights, weights, whole())
 
         def read(value: Any) -> list[Any]:
-            weight, positive, _ = found = held(value)
+            weight, positive, _ = bins = read_bins(value)
             ensure((positive <= weight).all(), "a positive weight is above the weight")
             ensure(((weight == 0.0) | (weight >= SMALLEST_WEIGHT)).all(), "a weight is not possible")
-            return list(found)
+            return list(bins)
 
         return calibeaten_state(read)

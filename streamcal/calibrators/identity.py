@@ -46,7 +46,7 @@ class Identity(AdditiveCalibrator[Totals]):
         x, labels, weights, times, clamped = self._checked_many(scores, y, w, t)
         if isinstance(self.forgetting, Forever):
             self._learn_many(x, labels, weights, times, clamped)
-        else:  # where the sums of a batch differ from those of a loop in what they have held meanwhile
+        else:  # a batch would sum rows that a loop has already dropped
             self._require_times(times[weights > 0.0])
             for row in zip(x.tolist(), labels.tolist(), weights.tolist(), times.tolist(), strict=True):
                 self._learn(*row)

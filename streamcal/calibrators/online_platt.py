@@ -109,7 +109,6 @@ class OnlinePlatt(SequentialCalibrator):
         super().__init__()
 
     def map(self) -> SigmoidMap | SigmoidMixtureMap:
-        """Return the current map, which is immutable."""
         if self._ladder is None:
             return SigmoidMap(self.scale, *self._kernel.parameters())
         weights, slopes, offsets = self._ladder.lines()
@@ -161,9 +160,9 @@ class OnlinePlatt(SequentialCalibrator):
         return newton_state(2, INITIAL_CURVATURE) if self._ladder is None else ladder_state
 
 
-def _record(said: Sequence[float]) -> list[float]:
+def _record(numbers: Sequence[float]) -> list[float]:
     """Return the issued numbers; raise `InputError` if no `_issue` can have returned them."""
-    record = [float(one) for one in said]
+    record = [float(number) for number in numbers]
     known = len(record) == len(MEMORIES) + 2 and 0.0 <= record[0] <= HEAVIEST
     if not (known and all(0.0 <= p <= 1.0 for p in record[1:])):
         raise InputError(f"these are not the numbers that were issued with the prediction: {record}")

@@ -99,24 +99,23 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
         if inspect.isclass(method) and issubclass(method, Calibrator):
             method = method()
         self.method: Calibrator = chosen(method, Calibrator, REGISTRY, "a method of one score", "method").clone()
-        self.values = tuple(
-            (name, _listed(name, given)) for name, given in {**dict(() if values is None else values), **named}.items()
-        )
+        ranges = {**dict(() if values is None else values), **named}
+        self.values = tuple((name, _listed(name, choices)) for name, choices in ranges.items())
         self._changes = _changes(self.method, self.values)
-        self._candidates = [self.method.clone().set_params(**one) for one in self._changes]
-        domains = {one.scale.domain for one in self._candidates}
+        self._candidates = [self.method.clone().set_params(**change) for change in self._changes]
+        domains = {candidate.scale.domain for candidate in self._candidates}
         if len(domains) > 1:
             raise InputError(f"{self!r} has scales of different domains; give candidates the same scores")
         #: Coordinates are scores: candidates may have different scales.
         self.scale = Probability() if domains == {Probability.domain} else Interval()
-        for one in self._candidates:
-            if one._issue(one.scale.coordinate(0.5), 0.0) is not None:
-                raise InputError(f"{one!r} cannot be a candidate: it mixes by issued predictions itself; use it alone")
+        for own in self._candidates:
+            if own._issue(own.scale.coordinate(0.5), 0.0) is not None:
+                raise InputError(f"{own!r} cannot be a candidate: it mixes by issued predictions itself; use it alone")
         self._mixture = Mixture(len(self._candidates))
 
     def __repr__(self) -> str:
-        given = "".join(f", {name}={list(values)!r}" for name, values in self.values)
-        return f"{type(self).__name__}({self.method!r}{given})"
+        choices = "".join(f", {name}={list(values)!r}" for name, values in self.values)
+        return f"{type(self).__name__}({self.method!r}{choices})"
 
     # -- candidates ----------------------------------------------------------------------------------------------
 
@@ -188,10 +187,10 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
         columns = [one.predict_learn_many(x, y > 0.0, w, at) for one in self._candidates]
         predictions = np.empty(len(x))
         for i, forecasts in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            kept = [limited(p) for p in forecasts]
-            predictions[i] = self._mixture.of(kept)
+            probabilities = [limited(p) for p in forecasts]
+            predictions[i] = self._mixture.of(probabilities)
             if w[i] > 0.0:
-                self._mixture.learn(kept, float(y[i]), float(w[i]))
+                self._mixture.learn(probabilities, float(y[i]), float(w[i]))
         return predictions
 
     def _issue(self, x: float, t: float) -> list[float]:
@@ -250,7 +249,7 @@ class MixtureMap(CalibrationMap):
 
     def at(self, x: float) -> float:
         pairs = zip(self.weights, self.maps, strict=True)
-        return math.fsum(w * limited(one.at(one.scale.coordinate(x))) for w, one in pairs)
+        return math.fsum(w * limited(own.at(own.scale.coordinate(x))) for w, own in pairs)
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return _mixed(self.weights, [one.at_many(one.scale.coordinates(x)) for one in self.maps])
@@ -266,10 +265,10 @@ def _listed(name: str, values: Any) -> tuple[Any, ...]:
     """Return the values of a parameter, at least one."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{name}={values!r} is not possible; give a list of values to choose from")
-    found = tuple(one.item() if isinstance(one, np.generic) else one for one in values)
-    if not found:
+    choices = tuple(one.item() if isinstance(one, np.generic) else one for one in values)
+    if not choices:
         raise InputError(f"{name}={values!r} has nothing to choose from; give a list of values")
-    return found
+    return choices
 
 
 def _changes(method: Calibrator, values: tuple[tuple[str, tuple[Any, ...]], ...]) -> list[dict[str, Any]]:
@@ -280,4 +279,4 @@ def _changes(method: Calibrator, values: tuple[tuple[str, tuple[Any, ...]], ...]
     if number > MOST_CANDIDATES:
         raise InputError(f"{number:,} candidates are too many; give at most {MOST_CANDIDATES:,}")
     names = [name for name, _ in values]
-    return [dict(zip(names, one, strict=True)) for one in itertools.product(*(given for _, given in values))]
+    return [dict(zip(names, one, strict=True)) for one in itertools.product(*(choices for _, choices in values))]

@@ -57,19 +57,19 @@ class Readers:
         self._starts: dict[Key, Any] = {}
         self._last: dict[Key, Any] = {}  # served where a solver fails
         if previous is not None and not method.reads_statistic:
-            self._starts = {**previous._starts, **previous._made}
-            self._last = {**previous._last, **previous._made}
-        self._made: dict[Key, Any] = {}
+            self._starts = {**previous._starts, **previous._new}
+            self._last = {**previous._last, **previous._new}
+        self._new: dict[Key, Any] = {}
 
     def get(self, key: Key) -> CalibrationMap | None:
         """Return a subproblem's predictor, a map or an object like one; None if it has no observation."""
-        made = self._made.get(key)
+        made = self._new.get(key)
         if made is None:
             part = self._statistic.part(key)
             if part is None:
                 return None
             made = self._solved(key, part, self._method.reader)
-            self._made[key] = made
+            self._new[key] = made
         return made
 
     def each(self, keys: Sequence[Key]) -> Sequence[CalibrationMap | None]:
@@ -78,8 +78,8 @@ class Readers:
 
     def forget(self) -> None:
         """Drop all maps and warm starts; the last maps are kept in case a solver fails."""
-        self._last |= self._made
-        self._starts, self._made = {}, {}
+        self._last |= self._new
+        self._starts, self._new = {}, {}
 
     def all(self) -> dict[Key, CalibrationMap]:
         """Return the maps of all subproblems with observations; the maps are immutable."""
@@ -149,14 +149,14 @@ class SequentialSubproblems(Statistic):
 
         None where labels do not judge the predictions of the binary method.
         """
-        found: list[float] = []
+        records: list[float] = []
         for key, score in zip(keys, scores, strict=True):
             own = self.calibrators.get(key, self._calibrator)  # a new one is a clone of it
             record = own._issue(own.scale.coordinate(score), math.nan) if own._judged else None
             if record is None:
                 return None
-            found += record
-        return found
+            records += record
+        return records
 
     def learn_issued(self, x: Coordinate, y: float, w: float, records: Mapping[Key, Sequence[float]]) -> None:
         """Learn an observation by the records of its predictions; a subproblem without one predicts now.
@@ -181,10 +181,10 @@ class SequentialSubproblems(Statistic):
         each = repeat(scores) if isinstance(scores, float) else scores
         calibrators, newtons = self._calibrators_of(keys)
         if newtons is not None and not isinstance(scores, float):
-            given, flags = list(scores), list(labels)
-            left, beyond = learn_each(newtons, given, flags, w)
+            own_scores, flags = list(scores), list(labels)
+            left, beyond = learn_each(newtons, own_scores, flags, w)
             for place in left:
-                calibrators[place].learn_one(given[place], flags[place], w)
+                calibrators[place].learn_one(own_scores[place], flags[place], w)
             for place in beyond:
                 calibrators[place]._note(1)
             return
@@ -223,7 +223,7 @@ class SequentialSubproblems(Statistic):
         return {
             "totals": Field(unread, self._totals.state),
             "sown": Field(number(0.0, 0.0), lambda: 0.0),
-            "parts": Field(parts, lambda: [[key, one._state()] for key, one in self.calibrators.items()]),
+            "parts": Field(parts, lambda: [[key, calibrator._state()] for key, calibrator in self.calibrators.items()]),
         }
 
     def _load(self, totals: Any, sown: float, parts: list[tuple[Key, Any]]) -> None:
@@ -243,12 +243,12 @@ class SequentialSubproblems(Statistic):
 
     def _calibrators_of(self, keys: Sequence[Key]) -> tuple[list[Calibrator], list[Any] | None]:
         """Return the calibrators of these keys, and their kernels if the kernels can learn in one call."""
-        known, found, newtons = self._last
+        known, calibrators, newtons = self._last
         if keys is not known:
-            found = [self._calibrator_of(key) for key in keys]
-            newtons = newtons_of(found)
-            self._last = keys, found, newtons
-        return found, newtons
+            calibrators = [self._calibrator_of(key) for key in keys]
+            newtons = newtons_of(calibrators)
+            self._last = keys, calibrators, newtons
+        return calibrators, newtons
 
     def _calibrator_of(self, key: Key) -> Calibrator:
         calibrator = self.calibrators.get(key)
@@ -268,7 +268,6 @@ class SubproblemsEngine(Additive[Any, Any]):
         self.binary = method
         #: The method, if it is a function of a statistic.
         self.additive: AdditiveCalibrator[Any] | None = method if isinstance(method, AdditiveCalibrator) else None
-        self.routing = routing
         self._readers: Readers | None = None
         self._readers_for: tuple[int, float] | None = None
         statistic: Any = SequentialSubproblems(method, routing)

@@ -68,11 +68,11 @@ class TrackingOPS(SequentialCalibrator):
         return map_of(self.scale, self._kernel)
 
     def _kernel_state(self) -> Reader:
-        held = row(numbers(self.bins, least=1.0, most=HEAVIEST), numbers(self.bins, least=0.0))
+        read_bins = row(numbers(self.bins, least=1.0, most=HEAVIEST), numbers(self.bins, least=0.0))
 
         def read(value: Any) -> list[FloatArray]:
-            weight, positive = found = held(value)
+            weight, positive = bins = read_bins(value)
             ensure((positive <= weight).all(), "a positive weight is above the weight")
-            return list(found)
+            return list(bins)
 
         return calibeaten_state(read)

@@ -148,12 +148,12 @@ def _checked(name: str, content: bytes) -> bytes:
         text = _as_csv(source.rows(content.decode("utf-8")))
     except (zipfile.BadZipFile, zlib.error, KeyError, UnicodeDecodeError, csv.Error) as error:
         raise StreamcalError(f"what {source.url} gives is not {name}: {error}") from error
-    found = hashlib.sha256(text).hexdigest()
-    if found != source.sha256:
+    digest = hashlib.sha256(text).hexdigest()
+    if digest != source.sha256:
         rows, header = text.count(b"\n") - 1, text.partition(b"\n")[0][:SHOWN].decode("utf-8", "replace")
         raise StreamcalError(
             f"what {source.url} gives is not the {name} that is known: {rows:,} rows under the header {header!r}, "
-            f"sha256 {found} instead of {source.sha256}"
+            f"sha256 {digest} instead of {source.sha256}"
         )
     return text
 

@@ -57,10 +57,10 @@ class FusionMap(ABC):
 
     def predict_one(self, scores: Sequence[float] | NDArray[Any]) -> float:
         """Return the probability at M scores."""
-        given = check_present(scores) if self.takes_missing else [check_score(score) for score in scores]
-        if len(given) != len(self.scales):
-            raise InputError(f"scores {scores!r} are {len(given)}; give {len(self.scales)}")
-        return self.at(coordinate(self.scales, given))
+        checked = check_present(scores) if self.takes_missing else [check_score(score) for score in scores]
+        if len(checked) != len(self.scales):
+            raise InputError(f"scores {scores!r} are {len(checked)}; give {len(self.scales)}")
+        return self.at(coordinate(self.scales, checked))
 
     def predict_many(self, scores: ArrayLike) -> FloatArray:
         """Return the probabilities at scores of shape (n, M), shape (n,): columns as they come, a map has no names."""
@@ -83,7 +83,7 @@ class MeanMap(FusionMap):
     """The mean of the scores, each read as a probability: the prediction before the first observation."""
 
     def at(self, x: tuple[float, ...]) -> float:
-        return sum(scale.probability(one) for scale, one in zip(self.scales, x, strict=True)) / len(x)
+        return sum(scale.probability(coordinate) for scale, coordinate in zip(self.scales, x, strict=True)) / len(x)
 
     def at_many(self, x: FloatArray) -> FloatArray:
         each = zip(self.scales, np.ascontiguousarray(x.T), strict=True)
@@ -99,22 +99,22 @@ class MarginalMap(FusionMap):
 
     takes_missing = True
 
-    def __init__(self, scales: tuple[Scale, ...], fusion: AdditiveFusion[Any], held: PresentScores[Any]) -> None:
+    def __init__(self, scales: tuple[Scale, ...], fusion: AdditiveFusion[Any], statistic: PresentScores[Any]) -> None:
         super().__init__(scales)
         self._fusion = fusion
-        self._held = held
+        self._statistic = statistic
         self._maps: dict[Places, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _marginal_map, (self.scales, self._fusion, self._held.state(), self._held.unit)
+        return _marginal_map, (self.scales, self._fusion, self._statistic.state(), self._statistic.unit)
 
     def map_at(self, places: Places) -> Any:
         """Return the map of the scores at these places, solved at the first request."""
-        found = self._maps.get(places)
-        if found is None:
-            found = self._fusion.at_places(places)._map_of(self._held.marginal(places))
-            self._maps[places] = found
-        return found
+        own_map = self._maps.get(places)
+        if own_map is None:
+            own_map = self._fusion.at_places(places)._map_of(self._statistic.marginal(places))
+            self._maps[places] = own_map
+        return own_map
 
     def at(self, x: tuple[float, ...]) -> float:
         places = places_of(x)
@@ -140,9 +140,9 @@ class MarginalMap(FusionMap):
 
 
 def _marginal_map(scales: tuple[Scale, ...], fusion: AdditiveFusion[Any], state: Any, unit: float) -> MarginalMap:
-    held = fusion._engine.memory.statistic.empty()
-    held.restore(state)
-    return MarginalMap(scales, fusion, held.present(unit))
+    statistic = fusion._engine.memory.statistic.empty()
+    statistic.restore(state)
+    return MarginalMap(scales, fusion, statistic.present(unit))
 
 
 class Fusion(Learner):
@@ -315,12 +315,12 @@ class AdditiveFusion(Fusion, Generic[Held]):
 
     def at_places(self, places: Places) -> AdditiveFusion[Held]:
         """Return a fusion of only the scores at these places, with the same parameters, that has learned nothing."""
-        found = self._fusions.get(places)
-        if found is None:
+        fusion = self._fusions.get(places)
+        if fusion is None:
             own = {"n_scores": len(places), "scale": tuple([self._scales[place] for place in places])}
             own |= {"missing": "raise", "forgetting": Forever(), "refresh_every": 1, **self._params_at(places)}
-            found = self._fusions[places] = type(self)(**{**self.params(), **own})
-        return found
+            fusion = self._fusions[places] = type(self)(**{**self.params(), **own})
+        return fusion
 
     def _params_at(self, places: Places) -> dict[str, Any]:
         """Return the parameters that differ for the scores at these places, besides their number and scales."""
@@ -344,9 +344,9 @@ class AdditiveFusion(Fusion, Generic[Held]):
     def _map_of(self, statistic: Any) -> FusionMap:
         if not self._named.takes_missing:
             return super()._map_of(statistic)
-        held = statistic.empty()
-        held.merge(statistic)
-        return MarginalMap(self._scales, self.clone(), held.present(statistic.unit))
+        copy = statistic.empty()
+        copy.merge(statistic)
+        return MarginalMap(self._scales, self.clone(), copy.present(statistic.unit))
 
     # -- learning ------------------------------------------------------------------------------------------------
 

@@ -144,7 +144,7 @@ class TensorMap(FusionMap):
         self.coefficients = self._polynomial.coefficients.reshape([degree + 1 for degree in degrees])
 
     def at(self, x: tuple[float, ...]) -> float:
-        return float(self._polynomial.at([scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]))
+        return float(self._polynomial.at([scale.unit(score) for scale, score in zip(self.scales, x, strict=True)]))
 
     def at_many(self, x: FloatArray) -> FloatArray:
         return self._polynomial.at_many(units(self.scales, x))

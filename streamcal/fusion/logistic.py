@@ -264,16 +264,16 @@ class LogisticMap(FusionMap):
 
     def linear_at(self, places: Places) -> tuple[FloatArray, float]:
         """Return the weights of the scores at these places, and the offset, if the other scores are missing."""
-        found = self._linear.get(places)
-        if found is None:
+        linear = self._linear.get(places)
+        if linear is None:
             here, rest = indices(places, len(self.scales))
             a, b = self.weights[:-1], float(self.weights[-1])
             slope, left = regression_on(self.covariance, here, rest)
             own = a[here] + a[rest] @ slope
             offset = b + float(a[rest] @ (self.mean[rest] - slope @ self.mean[here]))
             shrink = math.sqrt(1.0 + math.pi / 8.0 * max(float(a[rest] @ left @ a[rest]), 0.0))
-            found = self._linear[places] = own / shrink, offset / shrink
-        return found
+            linear = self._linear[places] = own / shrink, offset / shrink
+        return linear
 
     def at(self, x: tuple[float, ...]) -> float:
         return float(self.at_many(np.array([x]))[0])
@@ -287,7 +287,7 @@ class LogisticMap(FusionMap):
                 p[rows] = MeanMap(scales).at_many(present)
                 continue
             own, offset = self.linear_at(places)
-            z = [scale.logits(np.ascontiguousarray(one)) for scale, one in zip(scales, present.T, strict=True)]
+            z = [scale.logits(np.ascontiguousarray(column)) for scale, column in zip(scales, present.T, strict=True)]
             clipped = np.clip(np.column_stack(z), -self.bound, self.bound)
             p[rows] = sigmoids(offset + np.column_stack((clipped, np.tanh(clipped))) @ own)
         return p
@@ -296,7 +296,7 @@ class LogisticMap(FusionMap):
 def features(scales: tuple[Scale, ...], x: Sequence[float], bound: float) -> list[float]:
     """Return z within ±bound of every score, then tanh z of every score; 0 for a missing score."""
     each = zip(scales, x, strict=True)
-    z = [0.0 if one == ABSENT else max(-bound, min(bound, scale.logit(one))) for scale, one in each]
+    z = [0.0 if x_m == ABSENT else max(-bound, min(bound, scale.logit(x_m))) for scale, x_m in each]
     return [*z, *map(math.tanh, z)]
 
 

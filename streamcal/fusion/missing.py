@@ -37,18 +37,18 @@ def check_present(scores: Sequence[Any] | NDArray[Any]) -> list[float | None]:
 def check_present_matrix(scores: ArrayLike, width: int) -> FloatArray:
     """Return a float array of shape (n, width), NaN for a missing score; reject other non-finite values."""
     try:
-        given = as_objects(scores)
+        table = as_objects(scores)
     except (ValueError, TypeError):  # rows of several lengths: the message is that of any other array
         return check_scores_matrix(scores, width)
-    if given.ndim != 2 or given.shape[1] != width:
+    if table.ndim != 2 or table.shape[1] != width:
         return check_scores_matrix(scores, width)
-    gaps = np.array([[is_missing(score) for score in row] for row in given.tolist()], dtype=np.bool_).reshape(-1, width)
+    gaps = np.array([[is_missing(score) for score in row] for row in table.tolist()], dtype=np.bool_).reshape(-1, width)
     if not gaps.any():
         return check_scores_matrix(scores, width)
     nothing = gaps.all(axis=1)
     if nothing.any():
         raise InputError(f"all scores of row {int(nothing.argmax())} are missing; give at least one")
-    filled = check_scores_matrix(np.where(gaps, 0.0, given), width)
+    filled = check_scores_matrix(np.where(gaps, 0.0, table), width)
     filled[gaps] = math.nan
     return filled
 

@@ -26,7 +26,7 @@ from streamcal.statistics.vector_table import VectorTable, check_limit, vector_t
 FLAT = 1e-7
 #: Scores are limited to this multiple of the largest score held, so that squares of distances stay finite.
 FAR = 1e100
-#: So few places are sought in all triangles; for more of them the triangles' affine maps pay.
+#: Up to this many places are sought in all triangles; for more, the affine maps of the triangles are faster.
 FEW = 8
 #: A share of a corner that is nearer to 0 than this is not trusted to decide whether a place is in a triangle.
 EDGE = 1e-6
@@ -113,8 +113,8 @@ class MRMIC(AdditiveFusion[VectorTable]):
 
     def solve(self, statistic: VectorTable, start: FusionMap | None) -> FusionMap:
         x, weight, positive = statistic.columns()
-        kept = weight > 0.0
-        x, weight, positive = x[kept], weight[kept], positive[kept]
+        weighted = weight > 0.0
+        x, weight, positive = x[weighted], weight[weighted], positive[weighted]
         mean = positive / weight
         near = start.values_at(x, mean) if isinstance(start, ScatterMap) else None
         solution = ManifoldIsotonic(x, weight, self.penalty).solve(mean, near)
@@ -150,8 +150,8 @@ class ScatterMap(FusionMap):
 
     def values_at(self, x: FloatArray, others: FloatArray) -> FloatArray:
         """Return the values at points that are held, and `others` at those that are not."""
-        held = dict(zip(map(tuple, self._points[0].tolist()), self._points[1].tolist(), strict=True))
-        return np.array([held.get(tuple(row), other) for row, other in zip(x.tolist(), others.tolist(), strict=True)])
+        known = dict(zip(map(tuple, self._points[0].tolist()), self._points[1].tolist(), strict=True))
+        return np.array([known.get(tuple(row), other) for row, other in zip(x.tolist(), others.tolist(), strict=True)])
 
     def at(self, x: tuple[float, ...]) -> float:
         return float(self.at_many(np.array([x]))[0])
@@ -177,7 +177,7 @@ class Triangles:
 
     def at_few(self, places: FloatArray) -> FloatArray | None:
         """Return the values, NaN outside of all triangles; None if a place is too near to an edge of all of them."""
-        found = np.full(len(places), np.nan)
+        values = np.full(len(places), np.nan)
         for i, place in enumerate(places):
             away = place - self._last
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -189,8 +189,8 @@ class Triangles:
             if abs(least[best]) < EDGE:
                 return None
             if least[best] > 0.0:
-                found[i] = shares[:, best] @ self._values[best]
-        return found
+                values[i] = shares[:, best] @ self._values[best]
+        return values
 
 
 def _cross(a: FloatArray, b: FloatArray) -> FloatArray:

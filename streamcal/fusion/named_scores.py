@@ -92,12 +92,12 @@ class NamedScores:
 
     def clamped(self, s: Sequence[float | None]) -> int:
         """Count the scores that their scale clamps."""
-        return sum(scale.clamps(one) for scale, one in zip(self.scales, s, strict=True) if one is not None)
+        return sum(scale.clamps(score) for scale, score in zip(self.scales, s, strict=True) if score is not None)
 
     def count_clamped(self, s: FloatArray) -> int:
         """Do `clamped` for scores of shape (n, M), NaN where missing."""
-        columns = [np.ascontiguousarray(one[~np.isnan(one)]) for one in s.T]
-        return sum(scale.count_clamped(one) for scale, one in zip(self.scales, columns, strict=True))
+        columns = [np.ascontiguousarray(column[~np.isnan(column)]) for column in s.T]
+        return sum(scale.count_clamped(column) for scale, column in zip(self.scales, columns, strict=True))
 
     def fields(self) -> dict[str, Field]:
         """Return the field of the names."""
@@ -115,13 +115,13 @@ def names_of(scores: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(scores))
 
 
-def _other_names(given: Sequence[str], known: Sequence[str]) -> str:
-    return f"the scores are named {', '.join(given)}; those learned were {', '.join(known)}"
+def _other_names(names: Sequence[str], known: Sequence[str]) -> str:
+    return f"the scores are named {', '.join(names)}; those learned were {', '.join(known)}"
 
 
 def coordinate(scales: tuple[Scale, ...], s: Sequence[float | None]) -> tuple[float, ...]:
     """Return the coordinates of checked scores, ABSENT for a missing score."""
-    return tuple([ABSENT if one is None else scale.coordinate(one) for scale, one in zip(scales, s, strict=True)])
+    return tuple([ABSENT if score is None else scale.coordinate(score) for scale, score in zip(scales, s, strict=True)])
 
 
 def coordinates_of(scales: tuple[Scale, ...], scores: ArrayLike, takes_missing: bool) -> FloatArray:
@@ -133,5 +133,5 @@ def coordinates_of(scales: tuple[Scale, ...], scores: ArrayLike, takes_missing: 
 
 def coordinates(scales: tuple[Scale, ...], scores: FloatArray) -> FloatArray:
     """Return the coordinates of scores; both have shape (n, M)."""
-    columns = [scale.coordinates(np.ascontiguousarray(one)) for scale, one in zip(scales, scores.T, strict=True)]
+    columns = [scale.coordinates(np.ascontiguousarray(column)) for scale, column in zip(scales, scores.T, strict=True)]
     return np.column_stack(columns)

@@ -148,21 +148,21 @@ class PartialOrderMap(FusionMap):
     def __init__(self, scales: tuple[Scale, ...], table: VectorTable, point: str) -> None:
         super().__init__(scales)
         x, weight, positive = table.columns()
-        kept = weight > 0.0
-        self._order = PartialOrder(x[kept])
-        self._positive, self._negative = positive[kept], weight[kept] - positive[kept]
+        weighted = weight > 0.0
+        self._order = PartialOrder(x[weighted])
+        self._positive, self._negative = positive[weighted], weight[weighted] - positive[weighted]
         self._rounded = table.empty()
         self._rounded.round_as(table)
         self._point = POINTS[point]
 
     def interval_at(self, x: tuple[float, ...], w: float = 1.0) -> tuple[float, float]:
         """Return the pair (p₀, p₁) at a tuple of coordinates, for a test object of weight `w`."""
-        kept = np.array(self._rounded.kept(x))
-        return self._order.pair_at(self._positive, self._negative, kept, w)
+        stored = np.array(self._rounded.stored(x))
+        return self._order.pair_at(self._positive, self._negative, stored, w)
 
     def intervals_at(self, x: FloatArray, w: float = 1.0) -> tuple[FloatArray, FloatArray]:
         """Return the pairs at coordinates of shape (n, M); equal tuples are solved once."""
-        distinct, place = distinct_rows(self._rounded.kept_many(x))
+        distinct, place = distinct_rows(self._rounded.stored_many(x))
         pairs = [self.interval_at(tuple(one), w) for one in distinct.tolist()]
         lower, upper = np.array(pairs).reshape(-1, 2).T
         return lower[place], upper[place]

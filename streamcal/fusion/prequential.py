@@ -73,21 +73,23 @@ class PrequentialFusion(Candidates[AdditiveFusion[Any]], Fusion):
     def __init__(
         self, candidates: tuple[AdditiveFusion, ...] | None = None, discount: float = 1.0, *, missing: Missing = "raise"
     ) -> None:
-        given = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES) if candidates is None else candidates
-        if not isinstance(given, tuple) or not given:
+        fusions = candidates
+        if fusions is None:
+            fusions = tuple(BernsteinFusion(k, refresh_every=REFRESH) for k in DEGREES)
+        if not isinstance(fusions, tuple) or not fusions:
             raise InputError(f"candidates={candidates!r} is not possible; give a tuple of fusions")
-        for candidate in given:
+        for candidate in fusions:
             require(candidate, AdditiveFusion, "candidates", "fusions such as BernsteinFusion(3)")
-        if len({candidate.n_scores for candidate in given}) > 1:
+        if len({candidate.n_scores for candidate in fusions}) > 1:
             raise InputError(f"candidates={candidates!r} take different numbers of scores; give all the same n_scores")
         self.discount = real_number(discount, "discount", "a number above 0 and at most 1", above=0.0, most=1.0)
         self.missing = one_of(missing, "missing", ("raise", "marginal"))
         self.candidates = candidates
-        self.n_scores = given[0].n_scores
-        self._candidates = [candidate.clone() for candidate in given]
+        self.n_scores = fusions[0].n_scores
+        self._candidates = [candidate.clone() for candidate in fusions]
         if missing == "marginal":
-            self._candidates = [candidate.clone().set_params(missing=missing) for candidate in given]
-        self._losses = [0.0] * len(given)
+            self._candidates = [candidate.clone().set_params(missing=missing) for candidate in fusions]
+        self._losses = [0.0] * len(fusions)
 
     @property
     def leader(self) -> AdditiveFusion:

@@ -63,7 +63,7 @@ class Additive(Engine, Generic[Held, Map]):
     A method has `solve(statistic, start)`, which fits the map to a statistic that is not empty and whose weights are in
     units of a new observation. The result depends only on the statistic and the parameters. `start`, the previous map
     or None, is a warm start of iterative solvers and changes the result by no more than the solver's tolerance. `solve`
-    raises `SolverError` if the solver does not succeed. `by_ratios` of a method says that its map depends only on
+    raises `SolverError` if the solver does not succeed. With `by_ratios` the map of a method depends only on
     ratios of weights, so that it does not change when all weights decay alike.
 
     Learning costs an update of the statistic; a prediction after a change costs a `solve`, other predictions only the
@@ -127,8 +127,8 @@ class Additive(Engine, Generic[Held, Map]):
 
     def learn_many(self, method: Any, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray) -> None:
         if not none_is_zero(w):
-            kept = w > 0.0
-            x, y, w, t = x[kept], y[kept], w[kept], t[kept]
+            weighted = w > 0.0
+            x, y, w, t = x[weighted], y[weighted], w[weighted], t[weighted]
         self.require_times(t)  # before a first part is learned
         for part in self._refreshing.parts(len(x)):
             self.memory.learn_many(x[part], y[part], w[part], t[part])
@@ -177,13 +177,13 @@ class Additive(Engine, Generic[Held, Map]):
 
     def solved_or_last(self, method: Any, statistic: Held) -> Map:
         """Solve; if the solver fails, count this and return the last map, or the empty map if there is none."""
-        found: Map
+        solution: Map
         try:
-            found = method.solve(statistic, self.start)
+            solution = method.solve(statistic, self.start)
         except SolverError:
             self.unsolved.add(method)
-            found = method.empty_map() if self.solved is None else self.solved
-        return found
+            solution = method.empty_map() if self.solved is None else self.solved
+        return solution
 
     def solving_for(self, method: Any, statistic: Held) -> tuple[int, float]:
         """Return the version and unit on which the map depends: one solution is enough for each pair."""

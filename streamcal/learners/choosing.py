@@ -14,14 +14,14 @@ Method = TypeVar("Method", bound=Learner)
 
 
 def chosen(
-    given: Any,
+    method: Any,
     kind: Any,
     methods: Methods[type[Method]],
     what: str = "a streamcal calibrator",
     parameter: str = "calibrator",
     **parameters: Any,
 ) -> Method:
-    """Return the given method unchanged, for the caller to clone, or a new method of the given name.
+    """Return the method itself, for the caller to clone, or make a new one from its name.
 
     `kind` is the contract, such as `Calibrator`, or a union of contracts, and `methods` has its methods by name;
     messages call kind and argument `what` and `parameter`. A method made from its name is given those `parameters` that
@@ -37,20 +37,20 @@ def chosen(
     Traceback (most recent call last):
     streamcal.errors.InputError: calibrator='plat' is unknown (did you mean 'platt'?); known are platt, beta
     """
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, type) and issubclass(given, kind):
-        raise InputError(f"{parameter} is the class {given.__name__}: give an object, {given.__name__}(...)")
-    if not isinstance(given, str):
-        raise InputError(f"{parameter}={given!r} is not {what}; give one, or its name: {', '.join(methods)}")
-    if given not in methods:
+    if isinstance(method, kind):
+        return method
+    if isinstance(method, type) and issubclass(method, kind):
+        raise InputError(f"{parameter} is the class {method.__name__}: give an object, {method.__name__}(...)")
+    if not isinstance(method, str):
+        raise InputError(f"{parameter}={method!r} is not {what}; give one, or its name: {', '.join(methods)}")
+    if method not in methods:
         known = methods.spellings()
         raise InputError(
-            f"{parameter}={given!r} is unknown{did_you_mean(given, known)}; known are {', '.join(methods)}"
+            f"{parameter}={method!r} is unknown{did_you_mean(method, known)}; known are {', '.join(methods)}"
         )
-    cls = methods[given]
+    cls = methods[method]
     declared = inspect.signature(cls).parameters
-    needed = [name for name, one in declared.items() if one.default is one.empty and name not in parameters]
+    needed = [name for name, own in declared.items() if own.default is own.empty and name not in parameters]
     if needed:
-        raise InputError(f"{parameter}={given!r} needs {' and '.join(needed)}: give {cls.__name__}({needed[0]}=...)")
+        raise InputError(f"{parameter}={method!r} needs {' and '.join(needed)}: give {cls.__name__}({needed[0]}=...)")
     return cls(**{name: value for name, value in parameters.items() if name in declared})

@@ -76,7 +76,7 @@ class Engine:
 
 
 class Steps(Engine):
-    """One step for each observation (`_step` of the method), so that nothing is merged or taken back.
+    """One step for each observation (`_step` of the method), so that nothing can be merged or unlearned.
 
     A weight counts relative to the running mean of all weights (`WeightScale`), so that multiplying all weights by one
     number changes nothing. Weight 0 is no step. Forgetting is a parameter of the step, and time is not read.

@@ -125,11 +125,11 @@ class Learner(metaclass=Suggesting):
     # -- learning ------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def learn_one(self, *observation: Any, **given: Any) -> None:
+    def learn_one(self, *observation: Any, **options: Any) -> None:
         """Learn one observation; each contract has its own arguments."""
 
     @abstractmethod
-    def predict_one(self, *observation: Any, **given: Any) -> Any:
+    def predict_one(self, *observation: Any, **options: Any) -> Any:
         """Predict one observation; each contract has its own arguments."""
 
     def _learn(self, x: Any, y: Any, w: float, t: float, noted: int = 0) -> None:
@@ -211,10 +211,10 @@ class Learner(metaclass=Suggesting):
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         """Restore the learner after an error within, for errors that no check sees first. O(size of the state)."""
-        kept = [(one, one.__dict__.copy()) for one in (self, self._engine)]
+        attributes = [(part, part.__dict__.copy()) for part in (self, self._engine)]
         before = self._written()
-        for one, fields in kept:  # what the next solve starts from, which writing drops: a loop does not write
-            one.__dict__.update(fields)
+        for part, fields in attributes:  # what the next solve starts from, which writing drops: a loop does not write
+            part.__dict__.update(fields)
         try:
             yield
         except BaseException:
@@ -371,8 +371,8 @@ class Learner(metaclass=Suggesting):
         return self.clone()
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.params().items())
-        return f"{type(self).__name__}({given})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self.params().items())
+        return f"{type(self).__name__}({arguments})"
 
     def _repr_html_(self) -> str:
         """Return the table that a notebook shows: the parameters, the learned weight, and what the learner can do."""

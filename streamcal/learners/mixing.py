@@ -122,4 +122,4 @@ class Candidates(Learner, Generic[Candidate]):
         return {**super()._fields(), "candidates": written}
 
     def _load_candidates(self, states: list[Any]) -> None:
-        self._candidates = [loaded_as(one, saved) for one, saved in zip(self._candidates, states, strict=True)]
+        self._candidates = [loaded_as(own, saved) for own, saved in zip(self._candidates, states, strict=True)]

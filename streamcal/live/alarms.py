@@ -1,4 +1,4 @@
-"""`Alarm`: what a monitor says; and the bets from which it reads what has moved."""
+"""`Alarm`: the result of a monitor, and the bets that tell what has moved."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Alarm(NamedTuple):
 
     def __str__(self) -> str:
         where = f" where {self.segment[0]} is {self.segment[1]!r}" if self.segment else ""
-        found = f"since outcome {self.since} (e-value {self.e_value:.3g} at outcome {self.n})"
-        return f"{MEANING[self.moved, self.direction]}{where}, {found}"
+        evidence = f"since outcome {self.since} (e-value {self.e_value:.3g} at outcome {self.n})"
+        return f"{MEANING[self.moved, self.direction]}{where}, {evidence}"
 
 
 def new_bets(restarting: bool) -> ChangeBets:

@@ -113,8 +113,8 @@ def shift_prior(p: Any, trained: float, served: float) -> Any:
     old, new = _share(trained, "trained"), _share(served, "served")
     if not (0.0 < old < 1.0 and 0.0 < new < 1.0):
         raise InputError(f"trained={trained!r}, served={served!r} are not possible; give numbers between 0 and 1")
-    given = _probabilities(p)
-    positive, negative = given * (new / old), (1.0 - given) * ((1.0 - new) / (1.0 - old))
+    probabilities = _probabilities(p)
+    positive, negative = probabilities * (new / old), (1.0 - probabilities) * ((1.0 - new) / (1.0 - old))
     return _as_given(p, positive / (positive + negative))
 
 
@@ -124,14 +124,14 @@ def _share(value: Any, name: str) -> float:
 
 def _probabilities(p: ArrayLike) -> FloatArray:
     """Check one or more probabilities, and return them as an array of shape (n,)."""
-    given: Any = p if np.ndim(p) else [p]
-    array = check_scores(given)
+    values: Any = p if np.ndim(p) else [p]
+    array = check_scores(values)
     outside = (array < 0.0) | (array > 1.0)
     if outside.any():
         raise InputError(f"{array[np.argmax(outside)].item()!r} is no probability; give numbers from 0 to 1")
     return array
 
 
-def _as_given(p: ArrayLike, found: FloatArray) -> Any:
+def _as_given(p: ArrayLike, result: FloatArray) -> Any:
     """Return a float for one probability, or an array like the given one."""
-    return like(p, found) if np.ndim(p) else float(found[0])
+    return like(p, result) if np.ndim(p) else float(result[0])

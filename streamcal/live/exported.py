@@ -196,15 +196,15 @@ def _second(z: str, weights: list[float]) -> str:
 
 
 def _line(z: str, intercept: str, slope: str) -> str:
-    """Write SQL for what a line says."""
+    """Write SQL for the forecast of a line."""
     clamped = f"CASE WHEN {z} < -16e0 THEN -16e0 WHEN {z} > 16e0 THEN 16e0 ELSE {z} END"
     return f"({z} + l.{intercept} + l.{slope} * ({clamped}))"
 
 
-def _mixed(weights: list[str], said: list[str]) -> str:
+def _mixed(weights: list[str], log_odds: list[str]) -> str:
     """Write SQL for the log-odds of the mixture of log-odds: ln of Σ W σ(u) over Σ W σ(−u)."""
     positive, negative = (
-        " + ".join(f"{weight} / (1e0 + EXP({sign}{one}))" for weight, one in zip(weights, said, strict=True))
+        " + ".join(f"{weight} / (1e0 + EXP({sign}{z}))" for weight, z in zip(weights, log_odds, strict=True))
         for sign in ("-", "")
     )
     return f"LN(({positive}) / ({negative}))"

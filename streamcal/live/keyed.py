@@ -23,7 +23,7 @@ from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, T
 class Keyed(Learner):
     """A calibrator of all observations, `overall`, and what the levels of the fields `by` add to it.
 
-    A mapping that stands right after the score is taken as the `keys`, and what follows as the arguments after it.
+    A mapping right after the score is read as `keys`, and what follows it as the arguments after the score.
     """
 
     #: The fields, single or tuples.
@@ -217,8 +217,8 @@ class Keyed(Learner):
         ['b']
         """
         issued = pending_of(self, check_score(score), keys, t, w)
-        given: Any = keys  # a mapping: it has been read
-        issued.keys = {name: given[name] for name in self.fields if name in given}
+        levels: Any = keys  # a mapping: it has been read
+        issued.keys = {name: levels[name] for name in self.fields if name in levels}
         return issued
 
     @abstractmethod
@@ -260,7 +260,7 @@ class Keyed(Learner):
 Entrant: TypeAlias = Calibrator | Keyed
 
 
-def kept(keys: Any) -> Any:
+def rereadable(keys: Any) -> Any:
     """Return columns that can be read twice: iterators as lists."""
     if not isinstance(keys, Mapping):
         return keys

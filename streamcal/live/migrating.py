@@ -22,7 +22,7 @@ class Migrated(NamedTuple):
 
     kept: bool  #: whether the calibrator is that of the journal, with all that it has learned
     learned: int  #: labels of predictions still remembered that a new calibrator has learned
-    #: Predictions that are remembered no more: their labels were learned before their new time, or are others by it.
+    #: Predictions dropped, since their labels were learned before the new time, or differ by the new horizon.
     forgotten: int
 
 
@@ -111,11 +111,11 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
 
     Return whether that was done: it is where nothing else differs.
     """
-    inside, given = isinstance(wanted, Shadow), join.calibrator
-    shadow = wanted if isinstance(wanted, Shadow) else given
-    if inside == isinstance(given, Shadow) or not isinstance(shadow, Shadow):
+    inside, current = isinstance(wanted, Shadow), join.calibrator
+    shadow = wanted if isinstance(wanted, Shadow) else current
+    if inside == isinstance(current, Shadow) or not isinstance(shadow, Shadow):
         return False
-    if not shadow.champion.same_parameters(given if inside else wanted):
+    if not shadow.champion.same_parameters(current if inside else wanted):
         return False
 
     table = join._table
@@ -124,7 +124,7 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
         if remembered is not None:
             one = issued_at(table, place)
             learner = join._versions.get(one.version)
-            said = None if learner is None else said_in_shadow(learner, one, remembered, inside=inside)
-            table.set_said(place, said)
+            record = None if learner is None else said_in_shadow(learner, one, remembered, inside=inside)
+            table.set_said(place, record)
     join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
     return True

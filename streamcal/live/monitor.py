@@ -277,8 +277,8 @@ class CalibrationMonitor(WithState):
     def _watch(self, of_pits: bool) -> None:
         """Raise `InputError` if the other kind of outcome was given before."""
         if self._of_pits is not None and self._of_pits is not of_pits:
-            seen, given = ("PITs", "labels") if self._of_pits else ("labels", "PITs")
-            raise InputError(f"this monitor watches {seen} and cannot take {given}; give them to another monitor")
+            seen, offered = ("PITs", "labels") if self._of_pits else ("labels", "PITs")
+            raise InputError(f"this monitor watches {seen} and cannot take {offered}; give them to another monitor")
         self._of_pits = of_pits
 
     def _take_all(
@@ -399,10 +399,10 @@ class CalibrationMonitor(WithState):
         return _with_listener, (type(self), self.to_bytes(), self.on_alarm)
 
     def __repr__(self) -> str:
-        given = {name: value for name, value in self._plain_params().items() if value is not None}
+        arguments = {name: value for name, value in self._plain_params().items() if value is not None}
         if self.max_segments == 1000:
-            del given["max_segments"]
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+            del arguments["max_segments"]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
 
     def _plain_params(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "run_length": self.run_length, "max_segments": self.max_segments}

@@ -18,7 +18,7 @@ from streamcal.kernels.segments.accounts import Accounts
 from streamcal.kernels.segments.capitals import FINE, FINE_SIZE, FINE_WIDTH, KNOWN, SIZE, SLOTS, TILTS, WIDTH
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
-from streamcal.live.keyed import Keyed, kept
+from streamcal.live.keyed import Keyed, rereadable
 from streamcal.live.levels import (
     LONGEST_LEVEL,
     Field,
@@ -350,7 +350,7 @@ class Multicalibrated(Keyed):
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         if keys is None and isinstance(t, Mapping):
             keys, t = t, None
-        keys, inner = kept(keys), self.overall if self._shares else self.inner
+        keys, inner = rereadable(keys), self.overall if self._shares else self.inner
         p = inner.predict_many(scores, t, keys=inner._own_keys(keys))
         z = np.ascontiguousarray(p, dtype=np.float64)
         probabilities, columns = np.empty(len(z)), columns_of(self.by, keys, len(z))
@@ -366,7 +366,7 @@ class Multicalibrated(Keyed):
     def _checked_many(
         self, scores: ArrayLike, keys: Columns | None, y: ArrayLike, w: ArrayLike | None
     ) -> tuple[Any, FloatArray, FloatArray]:
-        return super()._checked_many(scores, kept(keys), y, w)
+        return super()._checked_many(scores, rereadable(keys), y, w)
 
     def _run(self, x: Any, y: FloatArray, w: FloatArray, t: Any, predictions: FloatArray) -> None:
         """Learn checked observations in order, and write predictions to `predictions`, unless empty.
@@ -555,8 +555,8 @@ class Multicalibrated(Keyed):
         wanted = tuple(field) if isinstance(field, list) else field
         if bin is not None and len(families) == 1:
             raise InputError(f"bin={bin!r} of the pair {field!r} is not possible; leave it out")
-        found = given_level(wanted, level)
-        return (families[0], found) if bin is None else (families[1], (found, bin))
+        group = given_level(wanted, level)
+        return (families[0], group) if bin is None else (families[1], (group, bin))
 
     def _families(self, field: Field) -> list[int]:
         """Return the family of the levels of a field, and that of their bins if there is one."""
@@ -616,14 +616,14 @@ class Multicalibrated(Keyed):
 
     def _large_groups(self) -> list[list[Any]] | None:
         """Return the further accounts of the large groups of each family; None if there are none."""
-        found = [list(self._accounts.fine(j)) for j in range(self._accounts.size)]
-        return found if any(places for places, _ in found) else None
+        groups = [list(self._accounts.fine(j)) for j in range(self._accounts.size)]
+        return groups if any(places for places, _ in groups) else None
 
     def _load_inner(self, state: Any) -> None:
         self.inner = loaded_as(self.inner, state)
 
     def _load(self, *, evicted: int, counters: Sequence[float], families: list[Any], slots: Any, large: Any) -> None:
-        accounts, held = self._accounts, 0.0
+        accounts, capital = self._accounts, 0.0
         for j, (reader, family) in enumerate(zip(self._readers(), families, strict=True)):
             levels, rows = _family(reader, self.max_levels)(family)
             taken = None if slots is None else slots[j]
@@ -631,13 +631,13 @@ class Multicalibrated(Keyed):
                 ensure(len(taken) == len(levels), "the slots of groups are not one row for each group")
                 _require_slots(taken[:, SIZE:-1])
                 ensure((taken[:, -1] <= evicted).all(), "a group was admitted later than now")
-                held += float(taken[:, :SIZE].sum())
+                capital += float(taken[:, :SIZE].sum())
             accounts.load(j, levels, rows, taken)
-            held += float(rows[:, :SIZE].sum())
-            held += self._load_large(j, levels, *large[j]) if large else 0.0
+            capital += float(rows[:, :SIZE].sum())
+            capital += self._load_large(j, levels, *large[j]) if large else 0.0
         injected, total, gone, gain = counters
         most = ROUNDING * (1.0 + injected + abs(total) + abs(gone))
-        ensure(abs(held + gone - total) <= most, "the capital is not the sum of that of groups")
+        ensure(abs(capital + gone - total) <= most, "the capital is not the sum of that of groups")
         most = injected + gain + ROUNDING * (1.0 + injected + abs(gain))
         ensure(total <= most, "there is more capital than possible")
         for name, value in zip(COUNTERS, counters, strict=True):
@@ -655,9 +655,9 @@ class Multicalibrated(Keyed):
     def _readers(self) -> list[Reader]:
         """Return the reader of a group's name in a state, for each family."""
         of_fields = [level_reader(field) for field in self.by]
-        found = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
+        readers = [whole(0, 0), *of_fields, *(row(of_fields[a], of_fields[b]) for a, b in self._pairs)]
         bins = whole(-1440, 1440)
-        return [*found, bins, *(row(reader, bins) for reader in of_fields)] if self.bins else found
+        return [*readers, bins, *(row(reader, bins) for reader in of_fields)] if self.bins else readers
 
 
 def _bound(known: FloatArray, variance: float) -> float:

@@ -19,7 +19,7 @@ from streamcal.errors import CapabilityError, InputError, StateError
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import Learner
 from streamcal.learners.pending import Pending, pending_of, settle
-from streamcal.live.keyed import Entrant, kept
+from streamcal.live.keyed import Entrant, rereadable
 from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.names import did_you_mean
@@ -160,7 +160,8 @@ class Shadow(WithState):
     ('champion', 0.5)
     """
 
-    #: Told of each change of what is used, what came and what went, before it is made: of a `LabelJoin` with a journal.
+    #: Called before each change of the calibrators, for the journal of a `LabelJoin`: a calibrator is added, removed or
+    #: put in use.
     on_change: Callable[[str, str, Entrant | None], None] | None = None
 
     def __init__(
@@ -213,17 +214,17 @@ class Shadow(WithState):
     @property
     def challengers(self) -> dict[str, Any]:
         """The others, by name."""
-        return {name: one for name, one in self._calibrators.items() if name != self.version.name}
+        return {name: calibrator for name, calibrator in self._calibrators.items() if name != self.version.name}
 
     @property
     def forgets_by_time(self) -> bool:
         """Whether a calibrator forgets observations by their times."""
-        return any(one.forgets_by_time for one in self._calibrators.values())
+        return any(calibrator.forgets_by_time for calibrator in self._calibrators.values())
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names that the calibrators read from `keys`; none where all read the score alone."""
-        return tuple(dict.fromkeys(name for one in self._calibrators.values() for name in one.fields))
+        return tuple(dict.fromkeys(name for calibrator in self._calibrators.values() for name in calibrator.fields))
 
     @property
     def overall(self) -> Calibrator:
@@ -233,8 +234,8 @@ class Shadow(WithState):
 
     def require_names(self, keys: Any) -> None:
         """Raise an `InputError` for keys that seem to have a field under another name."""
-        for one in self._calibrators.values():
-            one.require_names(keys)
+        for calibrator in self._calibrators.values():
+            calibrator.require_names(keys)
 
     def predict_one(self, score: float, t: Time | None = None, *, keys: Keys | None = None) -> float:
         """Return the champion's probability for the score, with the levels of `keys` if it reads them."""
@@ -248,8 +249,8 @@ class Shadow(WithState):
 
     def comparisons(self) -> list[Comparison]:
         """Compare each challenger with the champion, least difference first."""
-        comparisons = [_comparison(name, one) for name, one in self._differences.items()]
-        return sorted(comparisons, key=lambda one: math.inf if one.difference is None else one.difference)
+        comparisons = [_comparison(name, difference) for name, difference in self._differences.items()]
+        return sorted(comparisons, key=lambda item: math.inf if item.difference is None else item.difference)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
@@ -271,28 +272,29 @@ class Shadow(WithState):
             Where one of the calibrators does not accept the observation; then none has learned it.
         """
         label, weight = check_label(y), check_weight(w)
-        predictions = {name: one._predict_to_learn(score, keys, t) for name, one in self._calibrators.items()}
+        calibrators = self._calibrators.items()
+        predictions = {name: calibrator._predict_to_learn(score, keys, t) for name, calibrator in calibrators}
         self._learn(score, keys, Predictions(predictions), label, weight, t)
         if weight == 0.0:  # the predictions that were asked for wait for no label
-            for one in self._calibrators.values():
-                _learned(one, score, keys, label, None, 0.0, t)
+            for calibrator in self._calibrators.values():
+                _learned(calibrator, score, keys, label, None, 0.0, t)
 
     def _learn(
         self, score: float, keys: Any, predictions: Predictions, label: float | None, w: float, t: Time | None
     ) -> None:
         """Check everything, then learn a label; of weight 0 or None, it is given up."""
         label = None if w == 0.0 else label
-        entrants = [(one, predictions.records.get(name)) for name, one in self._calibrators.items()]
+        entrants = [(calibrator, predictions.records.get(name)) for name, calibrator in self._calibrators.items()]
         try:
-            for one, record in entrants:
-                one._require_keyed(score, keys, label, record, w, t)
+            for calibrator, record in entrants:
+                calibrator._require_keyed(score, keys, label, record, w, t)
         except InputError:
-            for one in self._calibrators.values():
-                if one.overall._first_time is t:  # later times need not be of the kind of one that was refused
-                    one.overall._first_time = None
+            for calibrator in self._calibrators.values():
+                if calibrator.overall._first_time is t:  # later times need not be of the kind of one that was refused
+                    calibrator.overall._first_time = None
             raise
-        for one, record in entrants:
-            _learned(one, score, keys, label, record, w, t)
+        for calibrator, record in entrants:
+            _learned(calibrator, score, keys, label, record, w, t)
         if label is not None:
             self._compare(predictions.by_name, label, w)
             self._n += 1
@@ -326,12 +328,12 @@ class Shadow(WithState):
             For a bad value in any row; then nothing is learned.
         """
         s, labels, weights = check_batch(scores, y, w)
-        learned, columns = weights > 0.0, kept(keys)
+        learned, columns = weights > 0.0, rereadable(keys)
         self._require_rows(s, columns, learned, t)
-        given = labels, None if w is None else weights, t
+        outcomes = labels, None if w is None else weights, t
         predictions = {}
-        for name, one in self._calibrators.items():
-            predictions[name] = one.predict_learn_many(s, *given, keys=one._own_keys(columns))
+        for name, calibrator in self._calibrators.items():
+            predictions[name] = calibrator.predict_learn_many(s, *outcomes, keys=calibrator._own_keys(columns))
         served = predictions[self.version.name]
         for name, difference in self._differences.items():
             difference.update_many(labels, predictions[name], served, weights)
@@ -346,16 +348,16 @@ class Shadow(WithState):
         Scores, labels and weights have been checked; calibrators differ in scale, levels and time.
         """
         low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.5, 0.5)
-        times, given = (None, None) if t is None else check_times_of_one_kind(t, len(scores), None)
-        for one in self._calibrators.values():
-            first, last = one.scale.domain
+        times, first_time = (None, None) if t is None else check_times_of_one_kind(t, len(scores), None)
+        for calibrator in self._calibrators.values():
+            first, last = calibrator.scale.domain
             if not first <= low <= high <= last:
-                one.scale.coordinates(scores)  # raises for the score that is outside
-            one.require_columns(keys, len(scores))
-            overall = one.overall
-            if given is not None:
-                of_one_kind(given, overall._first_time, "t[0]")
-            if one.forgets_by_time:
+                calibrator.scale.coordinates(scores)  # raises for the score that is outside
+            calibrator.require_columns(keys, len(scores))
+            overall = calibrator.overall
+            if first_time is not None:
+                of_one_kind(first_time, overall._first_time, "t[0]")
+            if calibrator.forgets_by_time:
                 overall._require_times((overall._times(None, len(scores)) if times is None else times)[learned])
 
     def _compare(self, probabilities: Mapping[str, float], label: float, w: float) -> None:
@@ -484,7 +486,7 @@ class Shadow(WithState):
             raise InputError(f"the name {name!r} is not allowed; give a text of 1 to {LONGEST_NAME} characters")
         if name in self._calibrators:
             raise InputError(f"there is a calibrator {name!r} already; give another name")
-        if any(one is calibrator for one in self._calibrators.values()):
+        if any(own is calibrator for own in self._calibrators.values()):
             raise InputError(f"{calibrator!r} is here already, and would learn twice; give a copy")
 
     def _enter(self, name: str, calibrator: Entrant) -> None:
@@ -558,11 +560,11 @@ class Shadow(WithState):
     def _issue_keyed(self, score: float, keys: Any, t: Time | None, w: float) -> tuple[float, array[float]]:
         """Return the champion's probability, and the number, probability and record of each calibrator."""
         calibrators = self._calibrators.items()
-        for _, one in calibrators:
-            if one.fields:  # any may refuse the observation, and a `Multicalibrated` sets its stakes aside
-                one.predict_one(score, t, keys=keys)
-        issued = {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if not one.fields}
-        issued |= {name: one._issue_keyed(score, keys, t, w) for name, one in calibrators if one.fields}
+        for _, calibrator in calibrators:
+            if calibrator.fields:  # any may refuse the observation, and a `Multicalibrated` sets its stakes aside
+                calibrator.predict_one(score, t, keys=keys)
+        issued = {name: own._issue_keyed(score, keys, t, w) for name, own in calibrators if not own.fields}
+        issued |= {name: own._issue_keyed(score, keys, t, w) for name, own in calibrators if own.fields}
         written = array("d")
         for name in self._calibrators:
             p, record = issued[name]
@@ -602,7 +604,7 @@ class Shadow(WithState):
     @property
     def scale(self) -> Scale:
         """The scale of the calibrator that takes the fewest scores."""
-        scales = [one.scale for one in self._calibrators.values()]
+        scales = [calibrator.scale for calibrator in self._calibrators.values()]
         return min(scales, key=lambda scale: scale.domain[1] - scale.domain[0])
 
     def clone(self) -> Self:
@@ -610,8 +612,8 @@ class Shadow(WithState):
         new, name = type(self)(self.champion.clone(), confidence=self.confidence), self.version.name
         new._calibrators, new._numbers = {name: new.champion}, {name: 0}
         new._versions = [Version(1, name, 0)]
-        for other, one in self.challengers.items():
-            new.add(other, one.clone())
+        for other, calibrator in self.challengers.items():
+            new.add(other, calibrator.clone())
         return new
 
     def same_parameters(self, other: Any) -> bool:
@@ -633,8 +635,8 @@ class Shadow(WithState):
             "n": attribute(self, "_n", whole()),
             "compared": attribute(self, "_compared", whole()),
             "versions": Field(versions, lambda: [list(one) for one in self._versions]),
-            "calibrators": Field(unread, lambda: {name: one._written() for name, one in calibrators}),
-            "differences": Field(unread, lambda: {name: [one.confidence, *one.state()] for name, one in differences}),
+            "calibrators": Field(unread, lambda: {name: calibrator._written() for name, calibrator in calibrators}),
+            "differences": Field(unread, lambda: {name: [own.confidence, *own.state()] for name, own in differences}),
             "numbers": Field(_numbers, lambda: dict(self._numbers)),
         }
 
@@ -656,8 +658,8 @@ class Shadow(WithState):
         ensure(max(numbers.values(), default=0) <= self._compared, "a calibrator has a number of later ones")
         self._calibrators.clear()
         for name in sorted(numbers, key=lambda name: numbers[name]):  # as they came, in whatever order they are written
-            found: Any = Learner._from_written(calibrators[name])
-            self._enter(name, found)
+            calibrator: Any = Learner._from_written(calibrators[name])
+            self._enter(name, calibrator)
         self._numbers = {name: numbers[name] for name in self._calibrators}
         self._versions = [Version(*one) for one in versions]
         ensure([one.number for one in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
@@ -673,7 +675,7 @@ class Shadow(WithState):
             ensure(self._differences[name].n <= self._n, "more outcomes were compared than learned")
 
     def __repr__(self) -> str:
-        names = ", ".join(f"{name!r}: {one!r}" for name, one in self.challengers.items())
+        names = ", ".join(f"{name!r}: {calibrator!r}" for name, calibrator in self.challengers.items())
         return f"{type(self).__name__}({self.champion!r}, {{{names}}}, confidence={self.confidence!r})"
 
 
@@ -688,21 +690,21 @@ def _comparison(name: str, difference: LogLossDifference) -> Comparison:
 def _numbers(value: Any) -> Any:
     """Read the number of each calibrator by its name."""
     ensure(isinstance(value, dict), "calibrators have no numbers of their own")
-    return {text(LONGEST_NAME)(name): whole()(one) for name, one in value.items()}
+    return {text(LONGEST_NAME)(name): whole()(position) for name, position in value.items()}
 
 
 def _learned(
-    one: Entrant, score: float, keys: Any, y: float | None, record: Sequence[float] | None, w: float, t: Time | None
+    own: Entrant, score: float, keys: Any, y: float | None, record: Sequence[float] | None, w: float, t: Time | None
 ) -> None:
     """Let a calibrator learn a label, or give it up where it is None."""
     if y is None and record is not None:
-        one._give_up_keyed(score, keys, record)
+        own._give_up_keyed(score, keys, record)
     elif y is not None and record is None:
-        one.learn_one(score, y > 0.0, w, t, keys=one._own_keys(keys))
+        own.learn_one(score, y > 0.0, w, t, keys=own._own_keys(keys))
     elif y is not None:
-        one._learn_keyed(score, keys, y > 0.0, record, w, t)
+        own._learn_keyed(score, keys, y > 0.0, record, w, t)
 
 
-def _method(given: Any) -> Any:
+def _method(calibrator: Any) -> Any:
     """Return a new calibrator of the given name, or the given calibrator."""
-    return chosen(given, Calibrator, REGISTRY) if isinstance(given, str) else given
+    return chosen(calibrator, Calibrator, REGISTRY) if isinstance(calibrator, str) else calibrator

@@ -232,8 +232,8 @@ class Formula(Target):
         last = chosen(ends)
         turns = chosen(starts) != last
         within = starts[turns], ends[turns]
-        found = first_floats(lambda scores: chosen(scores) == last[turns], within, int(turns.sum()))
-        return np.unique(np.append(starts, found))
+        firsts = first_floats(lambda scores: chosen(scores) == last[turns], within, int(turns.sum()))
+        return np.unique(np.append(starts, firsts))
 
     def _limits(self) -> Limits:
         """Return which scores a dialect reads as others, since arithmetic with them may be an error."""

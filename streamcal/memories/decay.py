@@ -170,9 +170,9 @@ class _DecayingMemory(Memory[Held]):
                 continue
             rows = slice(start, start + size)
             weights = w[rows] * self._growths(learned[:size])
-            held = weights >= SMALLEST_HELD
-            self.statistic.update_many(x[rows][held], y[rows][held], weights[held])
-            self.late += size - int(held.sum())
+            heavy = weights >= SMALLEST_HELD
+            self.statistic.update_many(x[rows][heavy], y[rows][heavy], weights[heavy])
+            self.late += size - int(heavy.sum())
             self._clock = float(clock[size - 1])
             start = rows.stop
         self.version += 1

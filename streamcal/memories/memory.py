@@ -32,8 +32,8 @@ PRIOR_ROUNDING = 1e-9
 #: If an observation this many times heavier than all others leaves a window, the relative error of the remaining sums
 #: may exceed 1e-10, and they are rebuilt.
 OUTWEIGHING = 1e6
-#: The same for the lightest observation held, whose score may be that of the one that leaves: in the sums of that score
-#: what is left of it may have a relative error of 1e-6.
+#: The same relative to the lightest observation held. Its score may be that of the leaving one; the weight that is left
+#: at this score may then have a relative error of 1e-6.
 OUTWEIGHING_ONE = 1e10
 
 
@@ -204,12 +204,12 @@ class Memory(Generic[Held]):
         if entries:
             self.statistic.update_many(*columns(entries, 3))
 
-    def _outweighed(self, w: float, one: float) -> bool:
+    def _outweighed(self, w: float, weight: float) -> bool:
         """Return whether a removed observation of weight `w` was far heavier than everything still kept.
 
-        `one` is the weight of some observation still kept, or 0. It is compared first, since the total may cost O(k).
+        `weight` is that of an observation still kept, or 0. It is compared first, since the total may cost O(k).
         """
-        return w > OUTWEIGHING * one and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
+        return w > OUTWEIGHING * weight and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
     def _merged(self, other: Memory[Held]) -> None:
         self.missed += other.missed

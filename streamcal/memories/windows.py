@@ -111,8 +111,8 @@ class CountWindow(_Window[Held]):
         learned = np.flatnonzero(w > 0.0)
         added = x[learned], y[learned], w[learned]
         number = max(self._live + len(learned) - self._size, 0)
-        held = columns(islice((entry for entry in self._buffer if entry is not None), number), 3)
-        leaving = tuple(np.concatenate(both)[:number] for both in zip(held, added, strict=True))
+        oldest = columns(islice((entry for entry in self._buffer if entry is not None), number), 3)
+        leaving = tuple(np.concatenate(both)[:number] for both in zip(oldest, added, strict=True))
         lightest = min(self._lightest, added[2].min(initial=math.inf))
         if leaving[2].max(initial=0.0) > OUTWEIGHING * lightest:
             return None
@@ -178,7 +178,7 @@ class CountWindow(_Window[Held]):
         if self._outweighed(w, 0.0 if newest is None else newest[2]) or self._outweighs_one(w):
             self._rebuild()
         if len(self._buffer) > 2 * self._size:  # at most once in `size` retractions, whose entries are None
-            self._buffer = deque(self._held())
+            self._buffer = deque(self._observations())
             self._places = None
 
     def merge(self, other: Memory[Held]) -> None:
@@ -212,16 +212,16 @@ class CountWindow(_Window[Held]):
                 self._rebuild()
             self._evicted = 0
 
-    def _held(self) -> list[tuple[Coordinate, float, float]]:
+    def _observations(self) -> list[tuple[Coordinate, float, float]]:
         """Return the observations held, the oldest first."""
         return [entry for entry in self._buffer if entry is not None]
 
     def _rebuild(self) -> None:
-        """Sum the observations held anew, which removes the accumulated rounding errors."""
-        held = self._held()
-        self._refill(held)
+        """Recompute the sums of the observations in the window, which removes accumulated rounding errors."""
+        entries = self._observations()
+        self._refill(entries)
         self._evicted = 0
-        self._lightest = min((w for _, _, w in held), default=math.inf)
+        self._lightest = min((w for _, _, w in entries), default=math.inf)
 
     def _clear(self) -> None:
         self._refill([])
@@ -233,7 +233,7 @@ class CountWindow(_Window[Held]):
 
     def _own_fields(self) -> dict[str, Field]:
         return {
-            "buffer": Field(entries(self._size), lambda: saved_rows(self._held(), 3)),
+            "buffer": Field(entries(self._size), lambda: saved_rows(self._observations(), 3)),
             "sums": Field(row(whole(0, self._size), unread), self._sums, optional=True),
         }
 
@@ -297,12 +297,12 @@ class TimeWindow(_Window[Held]):
             edges = clocks - self._size
         self.late += int(np.count_nonzero((t <= edges) & (t < clocks)))
         self._advance(float(clocks[-1]))
-        kept = t > self._edge
-        self.statistic.update_many(x[kept], y[kept], w[kept])
+        inside = t > self._edge
+        self.statistic.update_many(x[inside], y[inside], w[inside])
         self._entries.update(
-            zip(t[kept].tolist(), coordinates(x[kept]), y[kept].tolist(), w[kept].tolist(), strict=True)
+            zip(t[inside].tolist(), coordinates(x[inside]), y[inside].tolist(), w[inside].tolist(), strict=True)
         )
-        self._lightest = min(self._lightest, float(w[kept].min(initial=math.inf)))
+        self._lightest = min(self._lightest, float(w[inside].min(initial=math.inf)))
         self.version += 1
 
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
@@ -323,11 +323,11 @@ class TimeWindow(_Window[Held]):
         other = cast(TimeWindow[Held], other)  # calibrators merge only equal policies
         self._advance(other._clock)
         t, x, y, w = columns(other._entries, 4)
-        kept = t > self._edge
-        if kept.any():
-            self.statistic.update_many(x[kept], y[kept], w[kept])
+        inside = t > self._edge
+        if inside.any():
+            self.statistic.update_many(x[inside], y[inside], w[inside])
         self._entries.update(entry for entry in other._entries if entry[0] > self._edge)
-        self._lightest = min(self._lightest, float(w[kept].min(initial=math.inf)))
+        self._lightest = min(self._lightest, float(w[inside].min(initial=math.inf)))
         self._merged(other)
 
     def _advance(self, t: float) -> None:
@@ -362,7 +362,7 @@ class TimeWindow(_Window[Held]):
             self._rebuild()
 
     def _rebuild(self) -> None:
-        """Sum the observations held anew, which removes the accumulated rounding errors."""
+        """Recompute the sums of the observations in the window, which removes accumulated rounding errors."""
         self._refill([entry[1:] for entry in self._entries.irange(_after(self._edge))])
         self._lightest = min((entry[3] for entry in self._entries), default=math.inf)
 

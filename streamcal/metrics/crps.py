@@ -155,8 +155,9 @@ class IntervalScore(DistributionMetric):
 class Sharpness(DistributionMetric):
     """Root of the mean variance of the distributions, whatever the outcomes; lower is sharper.
 
-    It measures the forecasts alone, in the unit of y: of two that are calibrated the sharper one is better, and of one
-    that is not it says nothing. For calibrated forecasts it is the root mean squared error of their means.
+    It measures the forecasts alone, in the unit of y. Of two calibrated forecasts the sharper one is better; the
+    sharpness of a miscalibrated one means nothing. For calibrated forecasts it is the root mean squared error of their
+    means.
 
     Raises
     ------

@@ -138,7 +138,7 @@ class FieldwiseECE(Summed):
                 raise RetractionError(f"no observation of the level {level!r} is held that could be reverted")
             self._give_back(key, probability, label, weight)
 
-    # -- what it says ----------------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------
 
     def get(self) -> float | None:
         """Return the error, in [0, 1]; `None` before the first observation."""

@@ -225,9 +225,9 @@ class MulticlassCalibrator(Learner):
         batch = read_batch(P, y, w, labels, self.sums_to_one)  # whose messages name the row
         times = self._times(t, len(batch.outcome))
         self._require_times(times[batch.weights > 0.0])
-        given = read_labels(labels)
-        rows = check_scores_matrix(in_columns_of(P, given), len(given)).tolist()
-        named = [dict(zip(given, row, strict=True)) for row in rows]
+        names = read_labels(labels)
+        rows = check_scores_matrix(in_columns_of(P, names), len(names)).tolist()
+        named = [dict(zip(names, row, strict=True)) for row in rows]
         at = row_times(t, times)
         came = [batch.labels[column] for column in batch.outcome]
         columns = named, came, batch.weights.tolist(), at

@@ -99,18 +99,18 @@ class SubproblemsMap(MulticlassMap):
 
     def _predictors_of(self, keys: Sequence[Key]) -> tuple[list[Any], list[Any] | None]:
         """Return the predictors of these subproblems, and their kernels if those can predict in one call."""
-        known, found, newtons = self._last
+        known, predictors, newtons = self._last
         if keys is not known:
-            found, newtons = list(map(self.predictors.get, keys)), None
-            if None not in found:
-                newtons = newtons_of(found)
-                self._last = keys, found, newtons
-        return found, newtons
+            predictors, newtons = list(map(self.predictors.get, keys)), None
+            if None not in predictors:
+                newtons = newtons_of(predictors)
+                self._last = keys, predictors, newtons
+        return predictors, newtons
 
     def at_many(self, labels: list[ClassLabel], scores: FloatArray) -> FloatArray:
-        given, predicted = dict(zip(labels, scores.T, strict=True)), {}
+        by_label, predicted = dict(zip(labels, scores.T, strict=True)), {}
         for key in self._strategy.subproblems(labels):
-            column, own = self._strategy.score_many(key, given), self.predictors.get(key)
+            column, own = self._strategy.score_many(key, by_label), self.predictors.get(key)
             predicted[key] = column if own is None else own.predict_many(column)
         votes = self._strategy.votes_many(labels, predicted)
         return shares_many(np.where(votes.any(axis=1, keepdims=True), votes, scores))

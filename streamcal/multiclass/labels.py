@@ -34,8 +34,8 @@ def check_class(label: Any) -> ClassLabel:
     """Return the label as a plain Python value; `InputError` for values that JSON cannot write and read back."""
     if label.__class__ is str and len(label) <= LONGEST_LABEL:  # fast path
         return label
-    held = label[()] if isinstance(label, np.ndarray) and label.ndim == 0 else label  # not 0.0 for `np.ma.masked`
-    value = held.item() if isinstance(held, np.generic) else held
+    item = label[()] if isinstance(label, np.ndarray) and label.ndim == 0 else label  # not 0.0 for `np.ma.masked`
+    value = item.item() if isinstance(item, np.generic) else item
     if isinstance(value, str):
         if len(value) > LONGEST_LABEL:
             raise InputError(f"label {value[:40]!r}… has {len(value):,} characters; give at most {LONGEST_LABEL:,}")
@@ -51,11 +51,11 @@ def check_class(label: Any) -> ClassLabel:
 
 def in_order(labels: Iterable[ClassLabel]) -> list[ClassLabel]:
     """Sort labels, strings before numbers: one order for any mixture, independent of the order of arrival."""
-    found: list[Any] = list(labels)
+    listed: list[Any] = list(labels)
     try:
-        return sorted(found)
+        return sorted(listed)
     except TypeError:  # texts and numbers
-        return sorted(found, key=_rank)
+        return sorted(listed, key=_rank)
 
 
 def _rank(label: ClassLabel) -> tuple[bool, Any]:
@@ -118,19 +118,19 @@ class Table(NamedTuple):
 
 def read_table(P: ArrayLike, labels: Sequence[ClassLabel], sums_to_one: bool) -> Table:
     """Read an array of scores whose columns are those of `labels`; `InputError` naming the first bad place."""
-    given = read_labels(labels)
-    matrix = check_scores_matrix(in_columns_of(P, given), len(given))
+    names = read_labels(labels)
+    matrix = check_scores_matrix(in_columns_of(P, names), len(names))
     outside = (matrix < -ROUNDING) | (matrix > 1.0 + ROUNDING)
     if outside.any():
         row, column = (int(place) for place in np.argwhere(outside)[0])
-        _in_unit_interval(matrix[row, column].item(), given[column])
+        _in_unit_interval(matrix[row, column].item(), names[column])
     if sums_to_one and len(matrix):
         sums = matrix.sum(axis=1)
         worst = int(np.argmax(np.abs(sums - 1.0)))
         _check_sum(float(sums[worst]), f"row {worst}")
-    ordered = in_order(given)
-    order = [given.index(label) for label in ordered]
-    return Table(ordered, np.clip(matrix[:, order], 0.0, 1.0) + 0.0, [ordered.index(label) for label in given])
+    ordered = in_order(names)
+    order = [names.index(label) for label in ordered]
+    return Table(ordered, np.clip(matrix[:, order], 0.0, 1.0) + 0.0, [ordered.index(label) for label in names])
 
 
 def in_columns_of(P: Any, labels: list[ClassLabel]) -> Any:
@@ -142,19 +142,19 @@ def in_columns_of(P: Any, labels: list[ClassLabel]) -> Any:
 
 def read_labels(labels: Any) -> list[ClassLabel]:
     """Read the labels of columns: at least one label, and each of them once."""
-    found = _listed(labels, "labels", "the label of each column")
-    if not found or len(set(found)) < len(found):
+    names = _listed(labels, "labels", "the label of each column")
+    if not names or len(set(names)) < len(names):
         raise InputError(f"labels {labels!r} cannot name columns; give at least one label, and none twice")
-    return found
+    return names
 
 
 def _listed(labels: Any, what: str, allowed: str) -> list[ClassLabel]:
     """Return the labels in a list, a tuple or anything that NumPy reads as an array of shape (n,)."""
-    given = as_array(labels, what) if hasattr(labels, "__array__") else labels
-    flat = given.ndim == 1 if isinstance(given, np.ndarray) else isinstance(given, Sequence)
-    if not flat or isinstance(given, (str, bytes)):
+    values = as_array(labels, what) if hasattr(labels, "__array__") else labels
+    flat = values.ndim == 1 if isinstance(values, np.ndarray) else isinstance(values, Sequence)
+    if not flat or isinstance(values, (str, bytes)):
         raise InputError(f"{what}={labels!r} is not a list; give {allowed}, shape (n,)")
-    return [check_class(label) for label in given]
+    return [check_class(label) for label in values]
 
 
 class Batch(NamedTuple):

@@ -179,9 +179,9 @@ class SoftmaxScaling(MulticlassCalibrator):
 
     def _map_of_solution(self, labels: list[ClassLabel], delta: FloatArray) -> MulticlassMap:
         """Return the map of a solution, from which the next solve may start."""
-        found = self._map_of_parameters(labels, delta)
-        found.solution = dict(zip(self._parameters(labels), delta.tolist(), strict=True))
-        return found
+        solved = self._map_of_parameters(labels, delta)
+        solved.solution = dict(zip(self._parameters(labels), delta.tolist(), strict=True))
+        return solved
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:
         """Return the observations held; a label that an observation does not name has the score 0 in it."""

@@ -46,24 +46,24 @@ class Strategy(ClassRouting):
         own, scores = self.labels_of(x), x[2]
         if len(own) == len(labels):
             return self.routed(own, scores, int(y))
-        given = dict(zip(own, scores, strict=True))
-        return self.routed(labels, [given.get(label, 0.0) for label in labels], labels.index(own[int(y)]))
+        by_label = dict(zip(own, scores, strict=True))
+        return self.routed(labels, [by_label.get(label, 0.0) for label in labels], labels.index(own[int(y)]))
 
     def route_many(self, x: FloatArray, y: FloatArray) -> Iterator[RoutedColumn]:
         labels, scores, present, outcome = read_back(x, y)
-        given = dict(zip(labels, scores.T, strict=True))
+        by_label = dict(zip(labels, scores.T, strict=True))
         shown = dict(zip(labels, present.T, strict=True))
         for key, rows, positive in self._concerned(labels, labels, outcome):
             rows = rows & np.logical_and.reduce([shown[label] for label in key])
             if rows.any():
-                yield key, rows, self.score_many(key, given)[rows], positive[rows]
+                yield key, rows, self.score_many(key, by_label)[rows], positive[rows]
 
     def route_many_among(self, x: FloatArray, y: FloatArray, labels: Sequence[ClassLabel]) -> Iterator[RoutedColumn]:
         named, scores, _, outcome = read_back(x, y)
-        given = {**dict.fromkeys(labels, np.zeros(len(y))), **dict(zip(named, scores.T, strict=True))}
+        by_label = {**dict.fromkeys(labels, np.zeros(len(y))), **dict(zip(named, scores.T, strict=True))}
         for key, rows, positive in self._concerned(labels, named, outcome):
             if rows.any():
-                yield key, rows, self.score_many(key, given)[rows], positive[rows]
+                yield key, rows, self.score_many(key, by_label)[rows], positive[rows]
 
     def _concerned(
         self, labels: Sequence[ClassLabel], named: Sequence[ClassLabel], outcome: NDArray[np.intp]
@@ -94,8 +94,8 @@ class Strategy(ClassRouting):
 
     def scores(self, labels: Sequence[ClassLabel], scores: Sequence[float]) -> Sequence[float]:
         """Return the scores of the subproblems of these labels, in their order."""
-        given = dict(zip(labels, scores, strict=True))
-        return [self.score(key, given) for key in self.subproblems(labels)]
+        by_label = dict(zip(labels, scores, strict=True))
+        return [self.score(key, by_label) for key in self.subproblems(labels)]
 
     @abstractmethod
     def score_many(self, key: Subproblem, scores: Mapping[ClassLabel, FloatArray]) -> FloatArray:
@@ -125,11 +125,11 @@ class OneAgainstRest(Strategy):
 
     def subproblems(self, labels: Sequence[ClassLabel]) -> list[Subproblem]:
         named = tuple(labels)
-        known, found = self._last
+        known, subproblems = self._last
         if named != known:
-            found = [(label,) for label in named]
-            self._last = named, found
-        return found
+            subproblems = [(label,) for label in named]
+            self._last = named, subproblems
+        return subproblems
 
     def routed(self, labels: Sequence[ClassLabel], scores: Sequence[float], came: int) -> Routed:
         positive = [False] * len(labels)
@@ -196,10 +196,10 @@ class OneAgainstOne(Strategy):
         for place, own in enumerate(labels):
             rows = outcome == place
             if rows.any():
-                given: Any = {own: scores[:, place], NOBODY: np.zeros(len(y))}
+                by_label: Any = {own: scores[:, place], NOBODY: np.zeros(len(y))}
                 keys: Any = ((own, NOBODY), False), ((NOBODY, own), True)
                 for key, positive in keys:
-                    yield key, rows, self.score_many(key, given)[rows], np.full(int(rows.sum()), positive)
+                    yield key, rows, self.score_many(key, by_label)[rows], np.full(int(rows.sum()), positive)
 
     def score(self, key: Subproblem, scores: Mapping[ClassLabel, float]) -> float:
         other, own = key

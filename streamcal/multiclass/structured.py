@@ -89,11 +89,11 @@ class StructuredMatrixScaling(SoftmaxScaling):
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
         size, names = len(labels), []
         features = np.empty((len(logs), size, size + 2))
-        for place, one in enumerate(labels):
+        for place, label in enumerate(labels):
             others = [other for other in range(size) if other != place]
             features[:, place, 0] = features[:, place, 1] = logs[:, place]
             features[:, place, 2:-1] = logs[:, others]
-            names.append([None, (one, "slope"), *((one, labels[other]) for other in others), (one,)])
+            names.append([None, (label, "slope"), *((label, labels[other]) for other in others), (label,)])
         features[:, :, -1] = 1.0
         return features, names
 

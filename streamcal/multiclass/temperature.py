@@ -46,7 +46,7 @@ class TemperatureScaling(SoftmaxScaling):
     summary = "all log-probabilities divided by one number, by maximum likelihood"
 
     def _points(self, statistic: ClassTable) -> list[ClassPoints]:
-        # All labels share the one slope: that an observation does not name a label says nothing about the label.
+        # All labels share one slope, so labels that an observation does not name need no points.
         return statistic.points()
 
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:

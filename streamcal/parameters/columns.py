@@ -47,7 +47,7 @@ def as_objects(values: Any) -> NDArray[Any]:
     return np.asarray(values, dtype=object)
 
 
-def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> FloatArray:
+def like(scores: Any, result: FloatArray, names: Sequence[Any] | None = None) -> FloatArray:
     """Return the result of a method as the caller gave the scores: an object of pandas or polars, else as it is.
 
     With a `Series` or `DataFrame` given, a result of shape (n,) becomes a Series, and one of shape (n, K) a DataFrame
@@ -58,23 +58,23 @@ def like(given: Any, result: FloatArray, names: Sequence[Any] | None = None) -> 
     >>> like([0.25], np.array([0.5]))
     array([0.5])
     """
-    library = None if type(given) in PLAIN else library_of(given)
-    if library == "polars" and hasattr(given, "to_numpy"):
+    library = None if type(scores) in PLAIN else library_of(scores)
+    if library == "polars" and hasattr(scores, "to_numpy"):
         polars: Any = sys.modules["polars"]
         schema = None if names is None else [str(name) for name in names]
         return polars.Series(values=result) if result.ndim == 1 else polars.DataFrame(result, schema=schema)
-    if library != "pandas" or not hasattr(given, "iloc"):
+    if library != "pandas" or not hasattr(scores, "iloc"):
         return result
     pandas: Any = sys.modules["pandas"]
     if result.ndim == 1:
-        return pandas.Series(result, index=given.index)
-    return pandas.DataFrame(result, index=given.index, columns=names)
+        return pandas.Series(result, index=scores.index)
+    return pandas.DataFrame(result, index=scores.index, columns=names)
 
 
-def like_both(given: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+def like_both(scores: Any, ends: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Return `like` of the lower and of the upper ends of intervals."""
     lower, upper = ends
-    return like(given, lower), like(given, upper)
+    return like(scores, lower), like(scores, upper)
 
 
 def column_names(values: Any) -> list[Any] | None:
@@ -85,17 +85,17 @@ def column_names(values: Any) -> list[Any] | None:
     names = getattr(values, "column_names", getattr(values, "columns", None)) if type(values) not in PLAIN else None
     if names is None or library_of(values) is None:
         return None
-    found = list(names)
-    given_by_polars = found == [f"column_{place}" for place in range(len(found))]
-    return None if given_by_polars or len(set(found)) < len(found) else found
+    listed = list(names)
+    given_by_polars = listed == [f"column_{place}" for place in range(len(listed))]
+    return None if given_by_polars or len(set(listed)) < len(listed) else listed
 
 
 def with_columns(values: Any, names: Sequence[Any]) -> Any:
     """Return the columns of a table with these names, in this order."""
     if library_of(values) in ("polars", "pyarrow"):
         return values.select(list(names))
-    found = list(values.columns)
-    return values.iloc[:, [found.index(name) for name in names]]  # by place: a list of bools would select rows
+    known = list(values.columns)
+    return values.iloc[:, [known.index(name) for name in names]]  # by place: a list of bools would select rows
 
 
 def library_of(values: Any) -> str | None:

@@ -67,8 +67,8 @@ class Forgetting(Setting, ABC):
         return False
 
     def __repr__(self) -> str:
-        given = [f"{name}={getattr(self, name)!r}" for name in written_fields(self)]
-        return f"{type(self).__name__}({', '.join(given)})"
+        arguments = [f"{name}={getattr(self, name)!r}" for name in written_fields(self)]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
 
 @dataclass(frozen=True)

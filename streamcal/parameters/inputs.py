@@ -68,7 +68,7 @@ def check_time(t: Any, what: str = "time") -> float:
         return float(t)
     if t.__class__ is CheckedTime:
         return float(t)
-    t = _held(t)
+    t = _scalar(t)
     if isinstance(t, (datetime, np.datetime64)):
         if t != t:  # NaT, of numpy and of pandas, which calls its own a datetime
             raise InputError(f"{what} NaT is not a time; give the time of the observation")
@@ -123,13 +123,13 @@ def check_folds(fold: Any, folds: int, length: int) -> NDArray[np.int64]:
     """Return folds as an array of shape (length,), from one for all or from an array."""
     if isinstance(fold, (int, np.integer)):
         return np.full(length, check_fold(fold, folds))
-    given = _one_dimension(fold, "fold")
-    if len(given) != length:
-        raise InputError(f"fold has length {len(given)}, the scores have length {length}")
-    if given.dtype.kind not in "iu" and length:
-        raise InputError(f"fold has numbers of type {given.dtype}; give whole numbers from 0 to {folds - 1}")
-    _refuse((given < 0) | (given >= folds), given, "fold", f"not possible; give whole numbers from 0 to {folds - 1}")
-    return given.astype(np.int64)
+    values = _one_dimension(fold, "fold")
+    if len(values) != length:
+        raise InputError(f"fold has length {len(values)}, the scores have length {length}")
+    if values.dtype.kind not in "iu" and length:
+        raise InputError(f"fold has numbers of type {values.dtype}; give whole numbers from 0 to {folds - 1}")
+    _refuse((values < 0) | (values >= folds), values, "fold", f"not possible; give whole numbers from 0 to {folds - 1}")
+    return values.astype(np.int64)
 
 
 class Called(NamedTuple):
@@ -158,20 +158,20 @@ def check_batch(
         _refuse((labels != 0.0) & (labels != 1.0), labels, called.labels, f"not binary; {allowed}")
     if w is None:
         weights = np.broadcast_to(1.0, s.shape)
-    elif isinstance(_held(w), (int, float, np.bool_, np.number)):  # one for all
+    elif isinstance(_scalar(w), (int, float, np.bool_, np.number)):  # one for all
         weights = np.full(s.shape, check_weight(w))
     else:
         weights = _as_floats(w, "w")
         usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
         _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
     if not len(s) == len(labels) == len(weights):
-        one, other, each = called.scores, called.labels, called.scores.removesuffix("s")
+        first, second, each = called.scores, called.labels, called.scores.removesuffix("s")
         if w is None:
             raise InputError(
-                f"{one} and {other} differ in length: {len(s)} and {len(labels)}; give a label for each {each}"
+                f"{first} and {second} differ in length: {len(s)} and {len(labels)}; give a label for each {each}"
             )
         raise InputError(
-            f"{one}, {other} and w differ in length: {len(s)}, {len(labels)} and {len(weights)}; give a label and a "
+            f"{first}, {second} and w differ in length: {len(s)}, {len(labels)} and {len(weights)}; give a label and a "
             f"weight for each {each}"
         )
     return s, labels, weights
@@ -184,16 +184,16 @@ def none_is_zero(weights: FloatArray) -> bool:
 
 def check_scores_matrix(scores: ArrayLike, width: int) -> FloatArray:
     """Check scores: a float array of shape (n, width), all finite; `InputError` naming the first bad place."""
-    given = as_array(scores, "scores")
-    if given.ndim < 3 and given.shape[:1] == (0,):
+    values = as_array(scores, "scores")
+    if values.ndim < 3 and values.shape[:1] == (0,):
         return np.empty((0, width))
-    if given.ndim != 2 or given.shape[1] != width:
-        raise InputError(f"scores has shape {given.shape}; give shape (n, {width}): a column a score")
-    _refuse_moments(given, "scores", "give numbers")
-    if given.dtype.kind not in "biuf":
+    if values.ndim != 2 or values.shape[1] != width:
+        raise InputError(f"scores has shape {values.shape}; give shape (n, {width}): a column a score")
+    _refuse_moments(values, "scores", "give numbers")
+    if values.dtype.kind not in "biuf":
         columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(as_objects(scores).T)]
-        given = np.column_stack(columns)
-    matrix = np.ascontiguousarray(given, dtype=np.float64)
+        values = np.column_stack(columns)
+    matrix = np.ascontiguousarray(values, dtype=np.float64)
     bad = ~np.isfinite(matrix)
     if bad.any():
         row, column = (int(place) for place in np.argwhere(bad)[0])
@@ -220,16 +220,16 @@ def check_times_of_one_kind(
     t: ArrayLike | Sequence[Time], length: int, first: Time | None
 ) -> tuple[FloatArray, Time | None]:
     """Do `check_times` and `of_one_kind`; return the times, and the first time so far."""
-    given = _one_dimension(t, "t")
-    if given.dtype.kind in "iuf":
-        times, items = given.astype(np.float64), given[:1].tolist()
+    values = _one_dimension(t, "t")
+    if values.dtype.kind in "iuf":
+        times, items = values.astype(np.float64), values[:1].tolist()
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
-    elif given.dtype.kind == "M" and not np.isnat(given).any():
-        times, items = (given - np.datetime64(0, "s")) / np.timedelta64(1, "s"), given[:1]
+    elif values.dtype.kind == "M" and not np.isnat(values).any():
+        times, items = (values - np.datetime64(0, "s")) / np.timedelta64(1, "s"), values[:1]
     else:
-        if given.dtype.kind != "M":
-            _refuse_moments(given, "t", "give numbers or datetimes")
-        items = given if given.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
+        if values.dtype.kind != "M":
+            _refuse_moments(values, "t", "give numbers or datetimes")
+        items = values if values.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
@@ -267,14 +267,14 @@ def of_one_kind(t: Time, first: Time | None, what: str = "time") -> Time | None:
 
 def _has_no_zone(t: Any) -> bool:
     """Return whether a time is a date without a time zone; numbers are seconds since 1970 UTC."""
-    t = _held(t)
+    t = _scalar(t)
     return t.tzinfo is None if isinstance(t, datetime) else isinstance(t, np.datetime64)
 
 
 def _zone_of(t: Any) -> str:
     if _has_no_zone(t):
         return "has no time zone"
-    return "has a time zone" if isinstance(_held(t), datetime) else "is a number"
+    return "has a time zone" if isinstance(_scalar(t), datetime) else "is a number"
 
 
 def _as_floats(values: ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
@@ -305,14 +305,14 @@ def _one_dimension(values: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def _held(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     """Return the value in an array of shape (); anything else as it is."""
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def as_number(value: Any, what: str, allowed: str) -> float:
     """Return `value` as a float; a text is not a number."""
-    value = _held(value)
+    value = _scalar(value)
     try:
         if not isinstance(value, NO_NUMBERS):
             return float(value)

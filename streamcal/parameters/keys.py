@@ -39,7 +39,7 @@ def canonical(value: Any) -> str | int | None:
         return None
     if isinstance(value, (int, np.integer, np.bool_)):
         return _of_integer(int(value))
-    if isinstance(value, (float, np.floating)):  # from 2⁵³ on a float does not say which whole number was meant
+    if isinstance(value, (float, np.floating)):  # from 2⁵³ on several whole numbers are the same float
         number = float(value)
         return int(number) if number.is_integer() and abs(number) < LARGEST_WHOLE else None
     if isinstance(value, Decimal):

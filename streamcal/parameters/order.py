@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-#: Changes of the label from row to row, expected in random order, from which on their number says something.
+#: Changes of the label from row to row, expected in random order, from which on their number is informative.
 LEAST_CHANGES = 20
 #: Labels are in blocks if they change less often than this part of what is expected in random order: real
 #: tables and generators have several times as many, and labels that come in tens twice as many.

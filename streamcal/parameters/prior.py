@@ -16,7 +16,7 @@ from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability, Scale
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
 
-#: The pseudo-observations stand at this many scores, equally spaced in log-odds.
+#: The pseudo-observations are at this many scores, equally spaced in log-odds.
 PRIOR_POINTS = 64
 
 

@@ -64,15 +64,15 @@ class Scale(Setting):
     decreasing: bool
 
     def __repr__(self) -> str:
-        given, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
-        shown = [f"{one.name}={getattr(given, one.name)!r}" for one in fields]
+        scale, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
+        shown = [f"{field.name}={getattr(scale, field.name)!r}" for field in fields]
         return f"{type(self).__name__}({', '.join(shown if self.decreasing else shown[:-1])})"
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that make this scale again, without those omitted at their defaults."""
-        given, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
-        each = {one.name: (getattr(given, one.name), one) for one in fields}
-        return {name: value for name, (value, one) in each.items() if is_written(value, one)}
+        scale, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
+        each = {field.name: (getattr(scale, field.name), field) for field in fields}
+        return {name: value for name, (value, field) in each.items() if is_written(value, field)}
 
     def _as_given(self) -> Any:
         """Return the object whose fields are the arguments; a decreasing scale may keep them as of rising scores."""
@@ -83,8 +83,8 @@ class Scale(Setting):
         """The scale with the same coordinates for rising scores."""
         if not self.decreasing:
             return self
-        kept = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return type(self)(**kept | {"decreasing": False})
+        settings = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return type(self)(**settings | {"decreasing": False})
 
     @property
     def identity_range(self) -> tuple[float, float]:
@@ -166,8 +166,8 @@ class Scale(Setting):
         Exact to the last bit, so that a map and its SQL agree at every score.
         """
         first, last = (self.coordinates(np.array([end]))[0] for end in self.domain)
-        found = first_floats(lambda scores: self.coordinates(scores) >= x, self.domain, len(x))
-        return np.where(first >= x, -math.inf, np.where(last < x, math.inf, found))
+        scores_from = first_floats(lambda scores: self.coordinates(scores) >= x, self.domain, len(x))
+        return np.where(first >= x, -math.inf, np.where(last < x, math.inf, scores_from))
 
 
 def first_floats(reached: Callable[[FloatArray], NDArray[np.bool_]], ends: tuple[Any, Any], n: int) -> FloatArray:
@@ -505,15 +505,15 @@ def _check_direction(scale: Scale) -> None:
 
 def _check_bounds(scale: Scale, lo: float, hi: float, *, finite: bool) -> None:
     """Check bounds, lo < hi and finite where required, and set them as floats."""
-    given = f"{type(scale).__name__}({lo!r}, {hi!r})"
+    written = f"{type(scale).__name__}({lo!r}, {hi!r})"
     lo, hi = plain_number(lo), plain_number(hi)
     if not lo < hi:
-        raise InputError(f"{given} needs numbers lo < hi")
+        raise InputError(f"{written} needs numbers lo < hi")
     largest = sys.float_info.max
     if -math.inf < lo and hi < math.inf and (max(-lo, hi) > largest or hi - lo > largest):
-        raise InputError(f"{given} is wider than the largest float; give nearer bounds")
+        raise InputError(f"{written} is wider than the largest float; give nearer bounds")
     if finite and not (math.isfinite(lo) and math.isfinite(hi)):
-        raise InputError(f"{given} needs finite bounds")
+        raise InputError(f"{written} needs finite bounds")
     object.__setattr__(scale, "lo", float(lo))
     object.__setattr__(scale, "hi", float(hi))
 

@@ -132,8 +132,8 @@ def _class_named(name: str) -> type[Setting]:
     if name not in Setting._known:  # then it may be one of a module that was not imported yet
         for module in SETTINGS:
             import_module(module)
-    found = Setting._known.get(name)
-    if found is None or not dataclasses.is_dataclass(found):
+    setting = Setting._known.get(name)
+    if setting is None or not dataclasses.is_dataclass(setting):
         known = sorted(key for key, cls in Setting._known.items() if dataclasses.is_dataclass(cls))
         raise ValueError(f"unknown setting {name!r}; known are {', '.join(known)}")
-    return found
+    return setting

@@ -28,26 +28,26 @@ def shown(value: Any) -> str:
     >>> Platt().map()
     IdentityMap(scale=Logit(lo=-16.0, hi=16.0))
     """
-    kept, all_kept = _kept(value)
-    parts = [f"{name}={text}" for name, text in kept.items()]
-    return f"{type(value).__name__}({', '.join(parts if all_kept else [*parts, '...'])})"
+    arguments, complete = _arguments_of(value)
+    parts = [f"{name}={text}" for name, text in arguments.items()]
+    return f"{type(value).__name__}({', '.join(parts if complete else [*parts, '...'])})"
 
 
 def shown_table(value: Any, picture: str = "") -> str:
     """Return the arguments that `shown` names as a table for notebooks, with a picture as in `html_table`."""
-    return html_table(type(value).__name__, _kept(value)[0], picture)
+    return html_table(type(value).__name__, _arguments_of(value)[0], picture)
 
 
-def _kept(value: Any) -> tuple[dict[str, str], bool]:
+def _arguments_of(value: Any) -> tuple[dict[str, str], bool]:
     """Return the kept arguments that differ from their defaults, as texts, and whether all arguments were kept."""
-    parts, all_kept = {}, True
-    for name, one in inspect.signature(type(value)).parameters.items():
-        kept = [key for key in (name, f"_{name}") if hasattr(value, key)]
-        if not kept:
-            all_kept = False
-        elif (argument := getattr(value, kept[0])) is not one.default:
+    parts, complete = {}, True
+    for name, parameter in inspect.signature(type(value)).parameters.items():
+        attributes = [key for key in (name, f"_{name}") if hasattr(value, key)]
+        if not attributes:
+            complete = False
+        elif (argument := getattr(value, attributes[0])) is not parameter.default:
             parts[name] = shown_value(argument)
-    return parts, all_kept
+    return parts, complete
 
 
 def html_table(title: str, rows: Mapping[str, str], picture: str = "") -> str:

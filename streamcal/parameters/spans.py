@@ -7,7 +7,7 @@ from typing import Any
 
 from streamcal.errors import InputError
 
-#: The end of the year 9999, which stands for no end in some tables; as milliseconds since 1970 it is in 1978.
+#: The end of the year 9999, which means no end in some tables; as milliseconds since 1970 it is in 1978.
 LARGEST_SECONDS = 253_402_300_799.0
 #: In the year 2286, and no time of today in a shorter unit.
 LARGEST_NANOSECONDS = 1e19

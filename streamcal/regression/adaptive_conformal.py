@@ -216,11 +216,11 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
         """Return the current map, whose ends are in order; it is immutable."""
         if self._map is not None:
             return self._map
-        found = self._ends()
-        if not -FURTHEST <= min(found) <= max(found) <= FURTHEST:
-            found = [min(max(one, -FURTHEST), FURTHEST) for one in found]
-        scores = np.array(found)
-        if any(map(lt, found[1:], found)):
+        ends = self._ends()
+        if not -FURTHEST <= min(ends) <= max(ends) <= FURTHEST:
+            ends = [min(max(one, -FURTHEST), FURTHEST) for one in ends]
+        scores = np.array(ends)
+        if any(map(lt, ends[1:], ends)):
             # Ends without a bound take that of the others they are pooled with: a mean of both would be far from all.
             scores = isotonic_regression(scores, weights=np.where(np.abs(scores) < FURTHEST, 1.0, UNBOUNDED)).x
         levels = len(self._lower)
@@ -274,15 +274,15 @@ class TrackedMap(RecalibrationMap):
         R.
     ends : dict
         level → the normal scores of the lower and the upper end.
-    held : bool
+    of_outcomes : bool
         Whether the ends are scores of outcomes.
     """
 
-    def __init__(self, ramp: ScoreRamp, ends: dict[float, tuple[float, float]], held: bool) -> None:
+    def __init__(self, ramp: ScoreRamp, ends: dict[float, tuple[float, float]], of_outcomes: bool) -> None:
         super().__init__(ramp)
         self.ends = ends
         #: Whether the quantiles of continuous distributions are the intervals.
-        self.plain = not held and all(-OUTSIDE < low <= high < OUTSIDE for low, high in ends.values())
+        self.plain = not of_outcomes and all(-OUTSIDE < low <= high < OUTSIDE for low, high in ends.values())
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
         distributed = super().predict_one(distribution)
@@ -296,10 +296,7 @@ class TrackedMap(RecalibrationMap):
 class TrackedDistribution(Wrapped):
     """A distribution with the intervals of a `TrackedMap`."""
 
-    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: TrackedMap) -> None:
-        super().__init__(inner)
-        self.base = base
-        self.learned = learned
+    learned: TrackedMap
 
     def interval(self, level: float) -> tuple[float, float]:
         ends = super().interval(level)  # which checks the level
@@ -437,8 +434,8 @@ TRACKED: dict[str, type[Tracked]] = {"pid": IntegratedScore, "aci": TrackedLevel
 def _levels(level: Any) -> tuple[float, ...]:
     """Return the levels, ascending; `InputError` for anything but levels."""
     allowed = "a number above 0 and below 1, such as 0.9"
-    given = tuple(level) if isinstance(level, (tuple, list)) else (level,)
-    levels = {real_number(one, "level", allowed, above=0.0, most=MOST_LEVEL) for one in given}
-    if not given or len(levels) < len(given):
+    values = tuple(level) if isinstance(level, (tuple, list)) else (level,)
+    levels = {real_number(one, "level", allowed, above=0.0, most=MOST_LEVEL) for one in values}
+    if not values or len(levels) < len(values):
         raise InputError(f"level={level!r} is not possible; give one level or several different ones")
     return tuple(sorted(levels))

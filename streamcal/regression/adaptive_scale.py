@@ -125,13 +125,13 @@ class AdaptiveScale(SequentialDistributionCalibrator):
 
     def _estimates(self) -> list[tuple[float, float]]:
         """Return the location and the variance of each memory, with one observation's worth of the next longer one."""
-        found, location, variance = [], 0.0, 1.0
+        estimates, location, variance = [], 0.0, 1.0
         for memory in reversed(self._memories):
             own, step = memory.weight / (memory.weight + PRIOR), memory.mean - location
             location += own * step
             variance = own * memory.variance + (1.0 - own) * (variance + own * step * step)
-            found.append((location, variance))
-        return found[::-1]
+            estimates.append((location, variance))
+        return estimates[::-1]
 
     def map(self) -> DistributionMap:
         """Return the current map, of the averages over the memories; it is immutable."""
@@ -168,17 +168,17 @@ class AdaptiveScale(SequentialDistributionCalibrator):
 class Memory:
     """The mean and the variance of numbers whose weights shrink by a factor with each one that follows."""
 
-    __slots__ = ("_kept", "mean", "variance", "weight")
+    __slots__ = ("_decay", "mean", "variance", "weight")
 
-    def __init__(self, kept: float) -> None:
-        self._kept = kept
+    def __init__(self, decay: float) -> None:
+        self._decay = decay
         self.weight = 0.0
         self.mean = 0.0
         self.variance = 0.0
 
     def add(self, centre: float, deviation: float, w: float) -> None:
         """Add a number of weight w, known up to a standard deviation (West 1979)."""
-        old = self._kept * self.weight
+        old = self._decay * self.weight
         self.weight = min(old + w, HEAVIEST)
         part, step = w / (old + w), centre - self.mean
         self.mean += part * step
@@ -203,9 +203,9 @@ def _moments(low: float, high: float, distribution: Distribution) -> tuple[float
 
 def _ascending(half_lives: Any) -> tuple[float, ...]:
     """Return the half-lives as floats; `InputError` for anything but ascending numbers above 0."""
-    given = tuple(map(plain_number, half_lives)) if isinstance(half_lives, (tuple, list)) else ()
-    if not (given and given[0] > 0.0 and all(a < b for a, b in pairwise((*given, LARGEST)))):
+    numbers = tuple(map(plain_number, half_lives)) if isinstance(half_lives, (tuple, list)) else ()
+    if not (numbers and numbers[0] > 0.0 and all(a < b for a, b in pairwise((*numbers, LARGEST)))):
         raise InputError(
             f"half_lives={half_lives!r} are not possible; give ascending numbers above 0, such as (20, 320)"
         )
-    return tuple(float(one) for one in given)
+    return tuple(float(one) for one in numbers)

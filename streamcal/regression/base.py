@@ -107,12 +107,12 @@ class DistributionCalibrator(Learner):
         >>> len(found), cal.n
         (2, 2.0)
         """
-        given = check_distributions(distributions)
-        _, _, weights, times, _ = self._checked_many(given, y, w, t)
+        checked = check_distributions(distributions)
+        _, _, weights, times, _ = self._checked_many(checked, y, w, t)
         self._require_times(times[weights > 0.0])
         outcomes, _ = check_outcomes(y, w)
         at = row_times(t, times)
-        rows = zip(given, outcomes.tolist(), weights.tolist(), at, strict=True)
+        rows = zip(checked, outcomes.tolist(), weights.tolist(), at, strict=True)
         with self._all_or_nothing():  # a cdf may be wrong where only a prediction looks at it
             return in_turn(self.predict_one, self.learn_one, rows)
 
@@ -132,12 +132,12 @@ class DistributionCalibrator(Learner):
         self, distributions: Sequence[Distribution], y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """Return coordinates, labels, weights, times and the number of outcomes outside; or raise an `InputError`."""
-        given = check_distributions(distributions)
+        checked = check_distributions(distributions)
         outcomes, weights = check_outcomes(y, w)
-        if len(given) != len(outcomes):
-            raise InputError(f"distributions and y differ in length: {len(given)} and {len(outcomes)}")
+        if len(checked) != len(outcomes):
+            raise InputError(f"distributions and y differ in length: {len(checked)} and {len(outcomes)}")
         times = self._times(t, len(outcomes))
-        x, labels, outside = self._read_many(given, outcomes)
+        x, labels, outside = self._read_many(checked, outcomes)
         return x, labels, weights, times, int(outside[weights > 0.0].sum())
 
     @abstractmethod

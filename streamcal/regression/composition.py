@@ -26,7 +26,7 @@ from streamcal.states import Field, listed, unread
 HALF_LIFE, CELLS = 300, 64
 #: Of the default: levels whose intervals are corrected last, by which rate, and by how many outcomes they may be off.
 LEVELS, RATE, SLACK = (0.5, 0.8, 0.9, 0.95), 0.1, 2.0
-#: So many observations the first stage learns alone.
+#: Number of observations that the first stage learns alone.
 ALONE = 5
 
 
@@ -46,7 +46,7 @@ class Composition(SequentialDistributionCalibrator):
         and `AdaptiveConformal` by tracking of the levels 0.5, 0.8, 0.9 and 0.95, with a rate of 0.1 and a slack of 2. A
         location and a scale that follow drift, then the shape that is left, then intervals that follow their coverage,
         in fixed memory. Where nothing drifts, `ScaleRecalibration` and `QuantileRecalibration` without forgetting are
-        sharper: `docs/regression.md` says by how much.
+        sharper: by how much, see `docs/regression.md`.
 
     Raises
     ------

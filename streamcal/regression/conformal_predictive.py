@@ -93,8 +93,8 @@ class ConformalPredictive(PITCalibrator):
         order, (lowest, highest) = statistic.order(), self._ends
         least = lowest if self._edges is None else self._rounded(lowest)
         beyond = order.around(least)[2], order.total - order.around(float(np.nextafter(highest, -np.inf)))[2]
-        found = cast(RecalibrationMap, super().solve(statistic, None))
-        return ConformalMap(found, statistic.n, beyond, order if self._edges is None else None)
+        recalibration = cast(RecalibrationMap, super().solve(statistic, None))
+        return ConformalMap(recalibration, statistic.n, beyond, order if self._edges is None else None)
 
     def _levels(self) -> Levels:
         return Levels(0.0, 1.0)
@@ -155,10 +155,7 @@ class ConformalDistribution(Wrapped):
     outcomes without predicted mass. An end at a PIT that is held contains all outcomes with this PIT.
     """
 
-    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: ConformalMap) -> None:
-        super().__init__(inner)
-        self.base = base
-        self.learned = learned
+    learned: ConformalMap
 
     def interval(self, level: float) -> tuple[float, float]:
         super().interval(level)  # which checks the level

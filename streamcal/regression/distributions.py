@@ -321,7 +321,7 @@ class Piecewise(CalibratedDistribution):
         within = np.clip(y, x[0], x[-1])
         high = np.clip(np.searchsorted(x, within, side="right"), 1, len(x) - 1)
         low, level = high - 1, self._cdf(within)
-        level = np.where(within == x[high], c[high], level)  # the left limit, should a jump stand there
+        level = np.where(within == x[high], c[high], level)  # the left limit, if there is a jump
         split = _squared(within - x[low], c[low], level) + _squared(x[high] - within, 1.0 - level, 1.0 - c[high])
         return np.abs(y - within) + left[low] + split + right[high]
 
@@ -398,15 +398,15 @@ def _squared(width: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
     return width * (a * a + a * b + b * b) / 3.0
 
 
-def _each(function: Any, given: Any, what: str) -> Any:
+def _each(function: Any, points: Any, what: str) -> Any:
     """Evaluate a function at a float or an array without NaN; return a float for a float."""
-    if given.__class__ is float and given == given:  # needs no check
-        return float(function(np.array(given)))
-    values = _as_floats(given, what)
+    if points.__class__ is float and points == points:  # needs no check
+        return float(function(np.array(points)))
+    values = _as_floats(points, what)
     if np.isnan(values).any():
-        raise InputError(f"{what} {given!r} is not a number; give floats without NaN")
-    found = function(values)
-    return float(found) if values.ndim == 0 else found
+        raise InputError(f"{what} {points!r} is not a number; give floats without NaN")
+    result = function(values)
+    return float(result) if values.ndim == 0 else result
 
 
 def _column(values: ArrayLike, what: str) -> FloatArray:
@@ -419,10 +419,10 @@ def _column(values: ArrayLike, what: str) -> FloatArray:
 
 def _as_floats(values: Any, what: str) -> FloatArray:
     """Return a float array; a text is not a number."""
-    given = as_array(values, what)
-    if given.size and given.dtype.kind not in "biuf":
+    array = as_array(values, what)
+    if array.size and array.dtype.kind not in "biuf":
         raise InputError(f"{what} {values!r} is not a number nor an array of numbers")
-    return given.astype(np.float64)
+    return array.astype(np.float64)
 
 
 def _require_rising(values: FloatArray, what: str) -> None:

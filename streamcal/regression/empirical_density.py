@@ -131,13 +131,13 @@ class EmpiricalDensityMap(DistributionMap):
 
     def predict_one(self, distribution: Distribution) -> CalibratedDistribution:
         mass = masses_of(distribution, self._inner)
-        calibrated = [one.predict_one(p) for one, p in zip(self.maps, mass, strict=True)]
+        calibrated = [own_map.predict_one(p) for own_map, p in zip(self.maps, mass, strict=True)]
         total = list(itertools.accumulate(calibrated if any(calibrated) else mass, initial=0.0))
         return Piecewise._trusted(self.edges, np.array(total) / total[-1])
 
     def predict_many(self, distributions: Sequence[Distribution]) -> list[CalibratedDistribution]:
         mass = masses(cdfs_at(distributions, self.edges[1:-1]))
-        columns = [one.predict_many(np.ascontiguousarray(p)) for one, p in zip(self.maps, mass.T, strict=True)]
+        columns = [own_map.predict_many(np.ascontiguousarray(p)) for own_map, p in zip(self.maps, mass.T, strict=True)]
         return [self._distribution(p, q) for p, q in zip(mass, np.column_stack(columns), strict=True)]
 
     def _distribution(self, mass: FloatArray, calibrated: FloatArray) -> CalibratedDistribution:

@@ -336,15 +336,15 @@ class GaussianProcessCDF(DistributionCalibrator):
         """Return outcomes as shares of the support."""
         return (t - self.support[0]) / (self.support[1] - self.support[0])
 
-    def _latent(self, i: int, problem: LaplaceProblem, found: FloatArray) -> Latent:
+    def _latent(self, i: int, problem: LaplaceProblem, coefficients: FloatArray) -> Latent:
         """Return the posterior of the latent process under a kernel, at the knots."""
         (along_q, along_t), variance = self._axes[i], self._kernels[i].variance
         features = along_t.features(self._shares(self._knots))  # (points, β)
-        mode = math.sqrt(variance) * found.reshape(along_q.size, -1) @ features.T
+        mode = math.sqrt(variance) * coefficients.reshape(along_q.size, -1) @ features.T
         if self.point == "mode":
             return Latent(along_q, self.mean == "base", mode, variance, None)
         shape = along_q.size, along_t.size
-        posterior = covariance(problem.precision(found)).reshape(*shape, *shape)
+        posterior = covariance(problem.precision(coefficients)).reshape(*shape, *shape)
         spread = np.einsum("tb,abcd,td->tac", features, posterior, features, optimize=True)
         spread -= np.square(features).sum(axis=1)[:, None, None] * np.eye(along_q.size)
         return Latent(along_q, self.mean == "base", mode, variance, variance * spread)

@@ -267,8 +267,8 @@ class RankRamp(Ramp):
         inside = np.abs(x) < FURTHEST
         knots, ties = knots_of(x[inside], weight[inside], np.empty(0))
         below, above, _ = weights_beside(knots, ties, x, weight)
-        found = self._levels(Weights(knots, ndtr(knots), ndtr(-knots), below, above, self._order.total))
-        return ScoreRamp(knots, *found, False)
+        levels = self._levels(Weights(knots, ndtr(knots), ndtr(-knots), below, above, self._order.total))
+        return ScoreRamp(knots, *levels, False)
 
     @property
     def score_knots(self) -> FloatArray:  # type: ignore[override]

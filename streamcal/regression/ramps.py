@@ -25,7 +25,7 @@ from streamcal.regression.reading import LAST_SCORE
 MIDDLE = math.log(2.0)
 #: The next depth, which is in the first piece that has a width, where a knot is in the middle itself.
 AFTER_MIDDLE = math.nextafter(MIDDLE, math.inf)
-#: So many levels are asked for one by one: a step of a stream asks for one or two, and few pieces are then looked at.
+#: Up to this many levels are read one by one: a step of a stream asks for one or two, which are in few pieces.
 FEW = 2
 
 Side = Literal["left", "right"]
@@ -157,12 +157,12 @@ class ScoreRamp(Ramp):
 
     def chain(self, inner: tuple[ScoreRamp, ...]) -> RampChain:
         """Return this ramp applied after those of `inner`, innermost first; kept for the next forecast."""
-        kept = self._kept_chain
-        if kept is None or len(kept[0]) != len(inner) or any(map(is_not, kept[0], inner)):
-            kept = self._kept_chain = inner, RampChain(*[one._given() for one in (*inner, self)])
-        return kept[1]
+        last = self._kept_chain
+        if last is None or len(last[0]) != len(inner) or any(map(is_not, last[0], inner)):
+            last = self._kept_chain = inner, RampChain(*[one._for_chain() for one in (*inner, self)])
+        return last[1]
 
-    def _given(self) -> tuple[Any, ...]:
+    def _for_chain(self) -> tuple[Any, ...]:
         """Return the ramp as `RampChain` takes it."""
         depths = depths_of(self.knots) if self._depths is None else self._depths
         return self.knots, depths, self.below, self.above, self.geometric
@@ -209,16 +209,16 @@ class ScoreRamp(Ramp):
             return np.where(upper, self._score_above(np.where(upper, mass, 0.0)), np.minimum(low, 0.0))
 
     def at_normal_scores(self, z: FloatArray) -> FloatArray:
-        found = super().at_normal_scores(z)
+        scores = super().at_normal_scores(z)
         far = np.isfinite(z) & (np.abs(z) > LAST_SCORE)
         if not far.any():
-            return found
+            return scores
         # Beyond the last knots with mass: there logarithms know levels that no float holds.
         depth = -log_ndtr(-np.abs(z))
         with np.errstate(invalid="ignore"):
             low, high = ndtri_exp(-self._lower.beyond(depth)), -ndtri_exp(-self._upper.beyond(depth))
         mass = np.where(z < 0.0, self._lower.mass[-1], self._upper.mass[-1])
-        return np.where(far & (mass > 0.0), np.where(z < 0.0, low, high), found)
+        return np.where(far & (mass > 0.0), np.where(z < 0.0, low, high), scores)
 
     def _score_above(self, mass: FloatArray) -> FloatArray:
         return np.maximum(-ndtri_exp(-self._upper.shallowest(mass)), 0.0)
@@ -278,8 +278,8 @@ class Tail:
     def log_mass(self, d: FloatArray, side: Side) -> FloatArray:
         """Return log S at a depth; at a jump the value before it (`side` "left") or after it."""
         if np.size(d) <= FEW:
-            found = [self._log_mass_one(one, side) for one in np.ravel(d).tolist()]
-            return np.reshape(found, np.shape(d))
+            logs = [self._log_mass_one(one, side) for one in np.ravel(d).tolist()]
+            return np.reshape(logs, np.shape(d))
         place, last = self._place(d, side)
         beyond = self._log[-1] - (d - self.depth[-1])
         if len(self.depth) == 1:
@@ -303,13 +303,13 @@ class Tail:
         (start, end), (before, after) = self.depth[place : place + 2].tolist(), self._log[place : place + 2].tolist()
         mass, left = self.mass[place : place + 2].tolist(), min(d - start - (end - start), 0.0)
         if self._geometric and mass[1] > 0.0 and start < end:
-            found = before - (before - after) / (end - start) * (d - start)
+            log_mass = before - (before - after) / (end - start) * (d - start)
         elif left == 0.0:  # at a jump as well
-            found = after
+            log_mass = after
         else:
             share = np.exp(start - d) * -np.expm1(left) / -np.expm1(start - end)
-            found = float(np.log(mass[1] + (mass[0] - mass[1]) * share))
-        return min(max(found, after), before)
+            log_mass = float(np.log(mass[1] + (mass[0] - mass[1]) * share))
+        return min(max(log_mass, after), before)
 
     def log_slope(self, d: FloatArray) -> FloatArray:
         """Return log dS/dm at a depth."""
@@ -347,5 +347,5 @@ class Tail:
         linear = -np.log(1.0 - pieces.span[place] + pieces.span[place] * left)
         steep = (self._log[place] - np.log(mass)) / rate
         into = np.where(gone > 0.0, np.where(np.isnan(rate), linear, steep), 0.0)
-        found = np.minimum(self.depth[place] + into, self.depth[place + 1])
-        return np.where(before, MIDDLE, np.where(last, beyond, found))
+        depth = np.minimum(self.depth[place] + into, self.depth[place + 1])
+        return np.where(before, MIDDLE, np.where(last, beyond, depth))

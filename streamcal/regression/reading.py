@@ -47,13 +47,13 @@ def cdf_at(distribution: Distribution, thresholds: FloatArray) -> FloatArray:
 
 def cdfs_at(distributions: Sequence[Distribution], thresholds: FloatArray) -> FloatArray:
     """Return `cdf_at` for each of n distributions, shape (n, m). Normal distributions are vectorised."""
-    given = check_distributions(distributions)
-    if not given:
+    checked = check_distributions(distributions)
+    if not checked:
         return np.empty((0, len(thresholds)))
-    if all(type(one) is Normal for one in given):
-        mean, sd = _parameters(given)
+    if all(type(one) is Normal for one in checked):
+        mean, sd = _parameters(checked)
         return ndtr((thresholds - mean[:, np.newaxis]) / sd[:, np.newaxis])
-    return np.array([cdf_at(one, thresholds) for one in given])
+    return np.array([cdf_at(one, thresholds) for one in checked])
 
 
 def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
@@ -69,8 +69,8 @@ def normal_scores(distribution: Distribution, t: FloatArray) -> FloatArray:
     for light, name, sign in ((u < LIGHT_TAIL, "logcdf", 1.0), (u > 1.0 - LIGHT_TAIL, "logsf", -1.0)):
         log_mass = getattr(distribution, name, None)
         if light.any() and callable(log_mass):
-            found = np.asarray(log_mass(t), dtype=np.float64)
-            z = np.where(light & (found <= 0.0), sign * ndtri_exp(np.minimum(found, 0.0)), z)
+            logs = np.asarray(log_mass(t), dtype=np.float64)
+            z = np.where(light & (logs <= 0.0), sign * ndtri_exp(np.minimum(logs, 0.0)), z)
     return z
 
 
@@ -150,10 +150,10 @@ def quantiles_at_scores(distribution: Distribution, z: FloatArray) -> FloatArray
         return quantiles_of(distribution, ndtr(z))
     near = np.clip(z, -LAST_SCORE, LAST_SCORE)
     upper = np.asarray(isf(ndtr(-np.maximum(near, 0.0))), dtype=np.float64)
-    found: FloatArray = np.where(z > 0.0, upper, quantiles_of(distribution, ndtr(np.minimum(near, 0.0))))
+    quantiles: FloatArray = np.where(z > 0.0, upper, quantiles_of(distribution, ndtr(np.minimum(near, 0.0))))
     for place in np.flatnonzero(np.isfinite(z) & (near != z)):
-        found.flat[place] = _far_quantile(distribution, float(z.flat[place]), float(found.flat[place]))
-    return np.where(np.isinf(z), quantiles_of(distribution, ndtr(z)), found) if np.isinf(z).any() else found
+        quantiles.flat[place] = _far_quantile(distribution, float(z.flat[place]), float(quantiles.flat[place]))
+    return np.where(np.isinf(z), quantiles_of(distribution, ndtr(z)), quantiles) if np.isinf(z).any() else quantiles
 
 
 def _far_quantile(distribution: Distribution, z: float, start: float) -> float:
@@ -217,13 +217,13 @@ def spread(distribution: Distribution) -> float:
     if type(distribution) is Normal:
         return distribution.sd
     std = getattr(check_distribution(distribution), "std", None)
-    found = float(std()) if callable(std) else math.nan
-    if not math.isfinite(found):
+    deviation = float(std()) if callable(std) else math.nan
+    if not math.isfinite(deviation):
         low, high = quantiles_at_scores(distribution, np.array([-1.0, 1.0])).tolist()
-        found = 0.5 * high - 0.5 * low
-    if not 0.0 < found < math.inf:
-        raise InputError(f"the standard deviation of {distribution!r} is {found!r}; it must be finite and above 0")
-    return found
+        deviation = 0.5 * high - 0.5 * low
+    if not 0.0 < deviation < math.inf:
+        raise InputError(f"the standard deviation of {distribution!r} is {deviation!r}; it must be finite and above 0")
+    return deviation
 
 
 def check_distribution(distribution: Any) -> Distribution:
@@ -239,12 +239,12 @@ def check_distribution(distribution: Any) -> Distribution:
 def check_distributions(distributions: Any) -> list[Distribution]:
     """Check for a list of distributions; `InputError` for anything else."""
     try:
-        given = None if callable(getattr(distributions, "cdf", None)) else list(distributions)
+        members = None if callable(getattr(distributions, "cdf", None)) else list(distributions)
     except TypeError:
-        given = None
-    if given is None:
+        members = None
+    if members is None:
         raise InputError(f"distributions {distributions!r} are not a sequence; give a list of distributions")
-    return [check_distribution(one) for one in given]
+    return [check_distribution(one) for one in members]
 
 
 def median(distribution: Distribution) -> float:
@@ -255,12 +255,12 @@ def median(distribution: Distribution) -> float:
 def medians(distributions: Sequence[Distribution]) -> FloatArray:
     """Return the `median` of each distribution, shape (n,)."""
     half = np.array(0.5)
-    given = [one.mean if type(one) is Normal else quantiles_of(check_distribution(one), half) for one in distributions]
-    found = np.array(given, dtype=np.float64)
-    if not np.isfinite(found).all():
-        place = int(np.argmin(np.isfinite(found)))
-        raise InputError(f"the median of {distributions[place]!r} is {found[place].item()!r}; it must be finite")
-    return found
+    values = [one.mean if type(one) is Normal else quantiles_of(check_distribution(one), half) for one in distributions]
+    result = np.array(values, dtype=np.float64)
+    if not np.isfinite(result).all():
+        place = int(np.argmin(np.isfinite(result)))
+        raise InputError(f"the median of {distributions[place]!r} is {result[place].item()!r}; it must be finite")
+    return result
 
 
 def check_support(support: tuple[float, float]) -> tuple[float, float]:

@@ -172,10 +172,10 @@ def _piecewise(base: Piecewise, ramp: Piecewise) -> Piecewise:
     levels = np.concatenate((base.levels, passed))
     x = np.concatenate((base.knots, base.ppf(passed), base.ppf(jumps)))
     before = ramp.levels[np.searchsorted(ramp.knots, jumps, side="left")]  # the lower end of each jump
-    found = np.concatenate((ramp.cdf(levels), before))
-    found[: len(base.knots)][base.levels == 0.0] = 0.0
-    order = np.lexsort((x, found))
-    return Piecewise(np.maximum.accumulate(x[order]), found[order])
+    heights = np.concatenate((ramp.cdf(levels), before))
+    heights[: len(base.knots)][base.levels == 0.0] = 0.0
+    order = np.lexsort((x, heights))
+    return Piecewise(np.maximum.accumulate(x[order]), heights[order])
 
 
 # -- other distributions -------------------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ class Recalibrated(CalibratedDistribution):
         while isinstance(inner, Recalibrated):  # a chain of maps bends at the knots of each
             bends.append(inner._smooth_ends())
             inner = inner.base
-        found = np.concatenate((*bends, self._at_normal_scores(SCORES), (low, high)))
-        ends = np.unique(found[np.isfinite(found) & ~(found < low) & ~(found > high)])
+        bounds = np.concatenate((*bends, self._at_normal_scores(SCORES), (low, high)))
+        ends = np.unique(bounds[np.isfinite(bounds) & ~(bounds < low) & ~(bounds > high)])
         if len(ends) == 0:  # no finite quantile: no mean and no score
             ends = np.array([math.nan, math.nan])
         elif len(ends) == 1:  # a single value
@@ -353,27 +353,27 @@ class Rescored(Recalibrated):
 
     @property
     def mean(self) -> float:
-        found = self._over_normal
-        if found is None:
+        normal = self._over_normal
+        if normal is None:
             return super().mean
-        mean, sd, chain = found
+        mean, sd, chain = normal
         return mean + sd * chain.mean()
 
     def ppf(self, level: Any, /) -> Any:
         """Return the quantile: the smallest t with cdf(t) ≥ level, for levels in [0, 1]."""
-        found = self._over_normal if level.__class__ is float and 0.0 <= level <= 1.0 else None
-        if found is None:
+        normal = self._over_normal if level.__class__ is float and 0.0 <= level <= 1.0 else None
+        if normal is None:
             return super().ppf(level)
-        mean, sd, chain = found
+        mean, sd, chain = normal
         upper, depth = chain.depth(level)
         z = float(ndtri_exp(-depth))
         return mean + sd * (max(-z, 0.0) if upper else min(z, 0.0))
 
     def _crps(self, y: FloatArray) -> FloatArray:
-        found = self._over_normal
-        if found is None or not np.isfinite(y).all():
+        normal = self._over_normal
+        if normal is None or not np.isfinite(y).all():
             return super()._crps(y)
-        mean, sd, chain = found
+        mean, sd, chain = normal
         errors = np.ravel(y) - mean
         scores = [abs(one) + sd * chain.beyond_distance(one / sd) for one in errors.tolist()]
         return np.reshape(scores, np.shape(y))
@@ -409,10 +409,12 @@ class Rescored(Recalibrated):
 
 
 class Wrapped(CalibratedDistribution):
-    """The distribution `inner`; subclasses give it other intervals."""
+    """The distribution `inner`, a `base` after the map `learned`; subclasses give it other intervals."""
 
-    def __init__(self, inner: CalibratedDistribution) -> None:
-        self.inner = inner
+    learned: Any
+
+    def __init__(self, inner: CalibratedDistribution, base: Distribution, learned: Any) -> None:
+        self.inner, self.base, self.learned = inner, base, learned
 
     def __repr__(self) -> str:
         return repr(self.inner)

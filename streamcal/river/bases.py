@@ -62,8 +62,8 @@ def probabilities_of(classifier: Classifier, x: dict[Any, Any], **kwargs: Any) -
 
 def taken_by_base(names: frozenset[str], w: float, t: Time | None) -> dict[str, Any]:
     """Return the weight and the time as keyword arguments, if the base accepts them."""
-    given = {"w": w} if t is None else {"w": w, "t": t}
-    return {name: value for name, value in given.items() if name in names}
+    options = {"w": w} if t is None else {"w": w, "t": t}
+    return {name: value for name, value in options.items() if name in names}
 
 
 def fresh(calibrator: str | Entrant, kind: Any = Entrant) -> Any:

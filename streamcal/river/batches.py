@@ -60,14 +60,14 @@ def column_of(frame: Any, name: Any) -> Any:
     return frame[name].to_numpy()
 
 
-def column_like(X: Any, given: Any, checked: NDArray[Any]) -> Any:
-    """Return labels or weights as bases read them: `given` if a column of the library of X, else `checked` as one.
+def column_like(X: Any, values: Any, checked: NDArray[Any]) -> Any:
+    """Return labels or weights as bases read them: `values` if a column of the library of X, else `checked` as one.
 
     River refuses lists and arrays. In pandas the column has the index of X.
     """
-    kind = type(given)
+    kind = type(values)
     if kind.__name__ in COLUMNS and kind.__module__.partition(".")[0] == type(X).__module__.partition(".")[0]:
-        return given
+        return values
     if hasattr(X, "index"):
         return type(X)({"column": checked}, index=X.index)["column"]
     named = {"column": checked}
@@ -76,8 +76,8 @@ def column_like(X: Any, given: Any, checked: NDArray[Any]) -> Any:
 
 def without(frame: Any, names: Any) -> Any:
     """Return the frame without some of its columns."""
-    kept = [name for name in names_of(frame) if name not in names]
-    return with_columns(frame, kept)
+    names_left = [name for name in names_of(frame) if name not in names]
+    return with_columns(frame, names_left)
 
 
 def scores_of(classifier: base.Classifier, X: Any, **kwargs: Any) -> FloatArray | None:

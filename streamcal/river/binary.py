@@ -119,8 +119,7 @@ class CalibratedClassifier(CalibratesBase, ShowsCalibrator, base.Wrapper, base.C
         keys: Sequence[str] | None = None,
     ) -> None:
         self._wrap(classifier)
-        given: Any = DEFAULT_METHOD if calibrator is None else calibrator
-        self.calibrator = fresh(given)
+        self.calibrator = fresh(DEFAULT_METHOD if calibrator is None else calibrator)
         self.keys = keys
         fields = self.calibrator.fields
         if isinstance(keys, str) or any(key not in fields for key in keys or ()):
@@ -265,10 +264,10 @@ class CrossCalibratedClassifier(Issues, ShowsCalibrator, base.Wrapper, base.Clas
         self, classifier: Classifier, calibrator: str | CrossVennAbers | None = None, id: str | None = None
     ) -> None:
         self._wrap(classifier)
-        given: Any = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
-        method = fresh(given) if isinstance(given, str) else given
+        wanted: Any = CrossVennAbers(resolution=4096) if calibrator is None else calibrator
+        method = fresh(wanted) if isinstance(wanted, str) else wanted
         if not isinstance(method, CrossVennAbers) or method.folds < 2:
-            raise InputError(f"calibrator={given!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
+            raise InputError(f"calibrator={wanted!r} has no folds; give CrossVennAbers(folds=K), K at least 2")
         self.calibrator = method.clone()
         self.id = id
         self.classifiers = [classifier.clone() for _ in range(method.folds)]

@@ -75,9 +75,9 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
     0, s is 0, and neither cap is applied. Residuals whose squares overflow are left out.
 
     The calibrator learns every outcome but those whose residual is more than ten times the largest of the last 50: such
-    a residual is of a base that has diverged, and says nothing about its next forecasts. The next one is learned unless
-    it is ten times as large again, so that a change of any size costs the calibrator one row. The default one then
-    widens its intervals for some hundred rows. With `with_dist` every outcome is learned.
+    a residual comes from a base that has diverged, and does not describe its next forecasts. The next outcome is
+    learned unless its residual is ten times as large again, so that a change of any size costs the calibrator one row.
+    The default calibrator then widens its intervals for some hundred rows. With `with_dist` every outcome is learned.
 
     One variance for all x is the assumption of ordinary least squares; where it does not hold, use a base with
     predictive distributions.
@@ -217,14 +217,14 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
         self._add(min(error, most), w)
         if self._squares > most * most * self._weight:
             self._weight = self._squares = 0.0
-            for one, weight in self._held:
-                self._add(min(one, most), weight)
+            for residual, weight in self._held:
+                self._add(min(residual, most), weight)
 
     def _add(self, error: float, w: float) -> None:
-        kept = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
-        squares = kept * self._squares + w * error * error
+        decay = 1.0 if self.half_life is None else 0.5 ** (1.0 / self.half_life)
+        squares = decay * self._squares + w * error * error
         if squares < math.inf:
-            self._weight, self._squares = kept * self._weight + w, squares
+            self._weight, self._squares = decay * self._weight + w, squares
 
     def _hold(self, error: float, w: float) -> None:
         """Hold a residual in place of the oldest one."""
@@ -235,9 +235,9 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
 
     def _recent_sd(self, left_out: int = 0) -> float:
         """Return s of the Notes, leaving out at least the `left_out` largest residuals; ∞ before the first one."""
-        held = len(self._sorted)
-        place = min(math.ceil(SHARE * held), held - left_out)
-        return self._sorted[max(place, 1) - 1] / OF_NORMAL if held else math.inf
+        size = len(self._sorted)
+        place = min(math.ceil(SHARE * size), size - left_out)
+        return self._sorted[max(place, 1) - 1] / OF_NORMAL if size else math.inf
 
     def _out_of_proportion(self, error: float) -> bool:
         """Return whether a residual is too large to be learned; False if none is held, or all are 0."""

@@ -126,11 +126,11 @@ class _Problem:
         rise = self.basis @ step
         share = 1.0
         for _ in range(MAX_HALVINGS):
-            found = self.at(point.c + share * step, point.height + share * rise)
-            if found.loss <= point.loss + 1e-4 * share * slope + ROUNDING * point.loss:
+            trial = self.at(point.c + share * step, point.height + share * rise)
+            if trial.loss <= point.loss + 1e-4 * share * slope + ROUNDING * point.loss:
                 break
             share *= 0.5
-        return found, 2.0 * LIMIT * float(np.abs(rise).max()), -slope <= ROUNDING * point.loss
+        return trial, 2.0 * LIMIT * float(np.abs(rise).max()), -slope <= ROUNDING * point.loss
 
     def gradient(self, point: _Point) -> Array:
         """Return ∂F in the increments d_0 = c_0, d_j = c_j − c_{j−1}."""

@@ -257,17 +257,17 @@ class MonotonePolynomialFit:
         rest = size - len(linear)
         starts = np.append(self._starts, np.full(rest, self._starts[-1]))
         upper = sparse.csc_matrix((quadratic, self._row, starts), shape=(size, size))
-        found = self._clarabel.DefaultSolver(
+        result = self._clarabel.DefaultSolver(
             upper, np.append(linear, np.zeros(rest)), *program, self._settings(tolerance)
         ).solve()
         solved = "solved" if tolerance <= TOLERANCE else "almost solved"
-        status = {"Solved": solved, "AlmostSolved": "almost solved"}.get(str(found.status), str(found.status))
+        status = {"Solved": solved, "AlmostSolved": "almost solved"}.get(str(result.status), str(result.status))
         return Solution(
-            x=self._assembled(np.array(found.x)[len(linear) :]),
+            x=self._assembled(np.array(result.x)[len(linear) :]),
             status=status,
             solved=status in ("solved", "almost solved"),
-            iterations=int(found.iterations),
-            residual=float(max(found.r_prim, found.r_dual, abs(found.obj_val - found.obj_val_dual))),
+            iterations=int(result.iterations),
+            residual=float(max(result.r_prim, result.r_dual, abs(result.obj_val - result.obj_val_dual))),
         )
 
     def _assembled(self, variables: Array) -> Array:

@@ -200,15 +200,15 @@ def fit_copulas(
     width = u.shape[1]
     u = np.clip(u, EDGE, 1.0 - EDGE)
     known = {copula.family: copula for copula in start}
-    found = []
+    fitted = []
     for family in families if width > 1 else ():
         if family == "student":
-            found.append(_fit_student(u, share, known.get(family)))
+            fitted.append(_fit_student(u, share, known.get(family)))
         elif family == "gaussian":
-            found.append(_fit_elliptical(u, share, family, np.inf))
+            fitted.append(_fit_elliptical(u, share, family, np.inf))
         elif width == 2:
-            found.append(_fit_pair(u, share, family, known.get(family)))
-    return tuple(found)
+            fitted.append(_fit_pair(u, share, family, known.get(family)))
+    return tuple(fitted)
 
 
 def _fit_pair(u: Array, share: Array, family: str, start: Copula | None) -> Copula:
@@ -244,7 +244,7 @@ def _fit_student(u: Array, share: Array, start: Copula | None) -> Copula:
     """Fit the Student copula, its degrees of freedom included.
 
     The likelihood may have several maxima in the degrees of freedom and in the correlations, as of few or tied points.
-    So the search begins at DEGREES whatever the start is, and goes on from the start if that is near the best of them.
+    So the search begins at DEGREES whatever the start is, and continues from the start if that is near the best one.
     """
     least, most = (int(np.log(degrees) / DEGREES_STEP) for degrees in DEGREES_RANGE)
     tried: dict[int, Copula] = {}
@@ -294,12 +294,12 @@ def _correlation(x: Array, y: Array, share: Array, degrees: float, near: float |
 
 def _largest(function: Callable[[float], float], bounds: tuple[float, float], near: float | None) -> float:
     """Return where a function of one variable is largest within bounds; `near` is where the search starts, or None."""
-    found = None if near is None else _largest_near(function, bounds, near)
-    if found is None:
-        found = float(
+    place = None if near is None else _largest_near(function, bounds, near)
+    if place is None:
+        place = float(
             minimize_scalar(lambda t: -function(t), bounds=bounds, method="bounded", options={"xatol": WIDTH}).x
         )
-    return found
+    return place
 
 
 def _largest_near(function: Callable[[float], float], bounds: tuple[float, float], near: float) -> float | None:

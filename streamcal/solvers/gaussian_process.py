@@ -43,7 +43,7 @@ MAX_ITERATIONS = 100
 #: Steps with an earlier precision converge linearly. They end once the remaining error, estimated from the ratio of the
 #: last two steps, changes no log-odds by more than this, relative to 1 and to the largest of them.
 REMAINING = 1e-10
-#: A ratio of two steps above this says that the earlier precision is out of date.
+#: With a ratio of two steps above this, the earlier precision is out of date.
 SLOW = 0.25
 #: Relative rounding of an evidence, as the bounds of two are compared.
 EVIDENCE_ROUNDING = 1e-12
@@ -73,12 +73,12 @@ def axis_through(inducing: Array, length: float) -> Axis:
     is positive, so that C means the same on every machine, up to rounding.
     """
     values, vectors = eigh(_correlation(inducing, inducing, length))
-    kept = values > NEGLIGIBLE * values[-1]
-    vectors = vectors[:, kept]
+    large = values > NEGLIGIBLE * values[-1]
+    vectors = vectors[:, large]
     sizes = np.abs(vectors)
     first = np.argmax(sizes >= 0.5 * sizes.max(axis=0), axis=0)
     signs = np.sign(vectors[first, np.arange(vectors.shape[1])])
-    return Axis(inducing, length, signs * vectors / np.sqrt(values[kept]))
+    return Axis(inducing, length, signs * vectors / np.sqrt(values[large]))
 
 
 def axis_over(low: float, high: float, length: float) -> Axis:
@@ -259,8 +259,8 @@ class LaplaceProblem:
     def _gradient(self, point: Array, excess: Array) -> Array:
         """Return the derivatives of the objective at C, shape (αβ,)."""
         by_threshold = np.empty((len(self._parts), self.shape[0]))
-        for part, found in zip(self._parts, by_threshold, strict=True):
-            np.dot(excess[part], self.rows[part], out=found)
+        for part, row in zip(self._parts, by_threshold, strict=True):
+            np.dot(excess[part], self.rows[part], out=row)
         return (by_threshold.T @ self.columns).reshape(-1) + point
 
     def _curvature(self, terms: Terms) -> Array:
@@ -271,8 +271,8 @@ class LaplaceProblem:
         """Return Σ h a aᵀ over the points of each threshold, shape (K, α, α)."""
         weighted = terms.curvature[:, None] * self.rows
         moments = np.empty((len(self._parts), self.shape[0], self.shape[0]))
-        for part, found in zip(self._parts, moments, strict=True):
-            np.dot(weighted[part].T, self.rows[part], out=found)
+        for part, block in zip(self._parts, moments, strict=True):
+            np.dot(weighted[part].T, self.rows[part], out=block)
         return moments
 
     def _precision_of(self, moments: Array) -> Array:

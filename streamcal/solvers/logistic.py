@@ -113,11 +113,11 @@ def backtrack(
     share = 1.0
     for _ in range(MAX_HALVINGS):
         point = at(share)
-        terms, found = assess(point)
-        if found <= loss + 1e-4 * share * slope + blur:
+        terms, trial_loss = assess(point)
+        if trial_loss <= loss + 1e-4 * share * slope + blur:
             break
         share *= 0.5
-    return point, terms, found, share == 1.0
+    return point, terms, trial_loss, share == 1.0
 
 
 class _Problem:
@@ -148,10 +148,10 @@ class _Problem:
         gradient = self.gradient(delta, terms)
         hessian = self.features.T @ (terms.curvature[:, None] * self.features) + RIDGE * np.eye(len(delta))
         step, best = np.zeros_like(delta), 0.0
-        for held in product(*((False, True) if np.isfinite(bound) else (False,) for bound in self.lower)):
-            trial = _minimum_on_face(hessian, gradient, np.where(held, self.lower - delta, np.nan))
+        for bounded in product(*((False, True) if np.isfinite(bound) else (False,) for bound in self.lower)):
+            trial = _minimum_on_face(hessian, gradient, np.where(bounded, self.lower - delta, np.nan))
             value = float(gradient @ trial + 0.5 * trial @ hessian @ trial)
-            if value < best and (held | (delta + trial >= self.lower)).all():
+            if value < best and (bounded | (delta + trial >= self.lower)).all():
                 step, best = trial, value
         return step, float(gradient @ step)
 
@@ -179,10 +179,10 @@ class _Problem:
         return float(np.abs(np.where(delta > self.lower, gradient, np.minimum(gradient, 0.0))).max())
 
 
-def _minimum_on_face(hessian: Array, gradient: Array, held: Array) -> Array:
-    """Return the minimum of ½ dᵀHd + gᵀd with the entries of d given where `held` is not NaN."""
-    free = np.isnan(held)
-    step = np.where(free, 0.0, held)
+def _minimum_on_face(hessian: Array, gradient: Array, fixed: Array) -> Array:
+    """Return the minimum of ½ dᵀHd + gᵀd with the entries of d given where `fixed` is not NaN."""
+    free = np.isnan(fixed)
+    step = np.where(free, 0.0, fixed)
     if free.any():
         step[free] = np.linalg.solve(hessian[np.ix_(free, free)], -(gradient + hessian @ step)[free])
     return step

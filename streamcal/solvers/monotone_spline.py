@@ -115,16 +115,16 @@ def span_polynomials() -> Floats:
     spans = np.zeros((PIECES, 4, 4))
     for i in range(PIECES):
         at = i + 3  # the piece is from knots[at] to knots[at + 1]
-        found = np.zeros((4, 1))
-        found[0, 0] = 1.0
+        splines = np.zeros((4, 1))
+        splines[0, 0] = 1.0
         for degree in range(1, 4):
             raised = np.zeros((4, degree + 1))
             for j in range(degree):
                 left, right = knots[at + 1 + j - degree], knots[at + 1 + j]
                 up = np.array([i - left, 1.0]) / (right - left)
                 down = np.array([right - i, -1.0]) / (right - left)
-                raised[:, j + 1] += np.convolve(found[:, j], up)[:4]
-                raised[:, j] += np.convolve(found[:, j], down)[:4]
-            found = raised
-        spans[i] = found
+                raised[:, j + 1] += np.convolve(splines[:, j], up)[:4]
+                raised[:, j] += np.convolve(splines[:, j], down)[:4]
+            splines = raised
+        spans[i] = splines
     return spans

@@ -71,16 +71,16 @@ class _Problem:
         """Return the terms of every part at δ, and F(δ)."""
         terms, loss = [], 0.5 * float(self.penalty @ (delta * delta) + np.sum((self.sums @ delta) ** 2))
         for part in self.parts:
-            found, lost = _terms(part.offset + _change(part, delta), part.weight)
-            terms.append(found)
+            own, lost = _terms(part.offset + _change(part, delta), part.weight)
+            terms.append(own)
             loss += lost
         return terms, loss
 
     def gradient(self, delta: Array, terms: list[_Terms]) -> Array:
         """Return the derivatives of F at δ, shape (m,)."""
         gradient: Array = self.penalty * delta + (self.sums @ delta) @ self.sums
-        for part, found in zip(self.parts, terms, strict=True):
-            np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, found.excess))
+        for part, term in zip(self.parts, terms, strict=True):
+            np.add.at(gradient, part.places, np.einsum("nkd,nk->kd", part.features, term.excess))
         return gradient
 
     def newton_step(self, delta: Array, terms: list[_Terms]) -> tuple[Array, float]:
@@ -92,16 +92,16 @@ class _Problem:
     def hessian(self, terms: list[_Terms]) -> Array:
         """Return Σ_n Σ_jk w_n q_j (δ_jk − q_k) f_j f_kᵀ, a block for each pair of classes, plus the penalty."""
         hessian = np.diag(self.penalty) + self.sums.T @ self.sums
-        for part, found in zip(self.parts, terms, strict=True):
+        for part, term in zip(self.parts, terms, strict=True):
             _, size, depth = part.features.shape
             whole = part.weight.sum(axis=1)
             blocks = np.zeros((size * depth, size * depth))
             own = np.zeros((size, depth, depth))
             for rows in _chunks(part):
-                features, q = part.features[rows], found.q[rows]
+                features, q = part.features[rows], term.q[rows]
                 each = (features * q[:, :, None]).reshape(len(q), -1)
                 blocks -= each.T @ (each * whole[rows, None])
-                own += np.einsum("nk,nkd,nke->kde", found.spread[rows], features, features, optimize=True)
+                own += np.einsum("nk,nkd,nke->kde", term.spread[rows], features, features, optimize=True)
             for j in range(size):  # from w q (1 − q), which does not cancel where q is nearly 1
                 place = slice(j * depth, (j + 1) * depth)
                 blocks[place, place] = own[j]
@@ -127,17 +127,17 @@ class _Problem:
 
         As in logistic regression with one score, log-odds whose terms nearly cancel round by more than their size.
         """
-        found = backtrack(self.assess, lambda share: delta + share * step, loss, slope, ROUNDING * loss)
-        if found[-1] or -slope > ROUNDING * self._cancelling(delta):
-            return found
+        step_taken = backtrack(self.assess, lambda share: delta + share * step, loss, slope, ROUNDING * loss)
+        if step_taken[-1] or -slope > ROUNDING * self._cancelling(delta):
+            return step_taken
         return delta + step, *self.assess(delta + step), True
 
     def _cancelling(self, delta: Array) -> float:
         """Return the change of F, to first order, if every term of a log-odds changed by its own size."""
         terms, change = self.assess(delta)[0], 0.0
-        for part, found in zip(self.parts, terms, strict=True):
+        for part, term in zip(self.parts, terms, strict=True):
             sizes = np.einsum("nkd,kd->nk", np.abs(part.features), np.abs(delta[part.places]))
-            change += float((np.abs(found.excess) * sizes).sum())
+            change += float((np.abs(term.excess) * sizes).sum())
         return change
 
     def violation(self, delta: Array, terms: list[_Terms]) -> float:

@@ -31,7 +31,7 @@ set it stayed below 3e-11 in 20,000 random programs with ties, single observatio
 1e-60 to 1e60."""
 
 GAP_FOLLOWED = 1e-11
-"""A solution from the last working set whose gap is larger is sought anew. It is 1e-15 to 1e-13 as a rule."""
+"""A solution from the last working set with a larger gap is solved again. The gap is 1e-15 to 1e-13 as a rule."""
 
 
 class IsotonicTensor:
@@ -137,10 +137,10 @@ class IsotonicTensorLeastSquares:
         followed = self._followed
         if self._started and self._follow(moments, cross, weight):
             return Solution(followed.x.copy(), "solved", True, int(followed.solves), followed.gap)
-        found = self.solve_quadratic(self.problem.quadratic(moments, weight), cross / weight)
+        solution = self.solve_quadratic(self.problem.quadratic(moments, weight), cross / weight)
         followed.start_from(self.kernel.working)
-        self._started = found.solved and self._follow(moments, cross, weight)
-        return replace(found, x=followed.x.copy(), residual=followed.gap) if self._started else found
+        self._started = solution.solved and self._follow(moments, cross, weight)
+        return replace(solution, x=followed.x.copy(), residual=followed.gap) if self._started else solution
 
     def _follow(self, moments: Floats, cross: Floats, weight: float) -> bool:
         """Solve from the last working set; return whether that found the solution."""

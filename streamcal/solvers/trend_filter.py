@@ -123,8 +123,8 @@ class TrendFilter:
         if self._path is None:
             self._path = KinkPath(self._active, *settings, SMALLEST_KINK, rounds)
         status = self._path.run(weight, self._centre, self._most, len(self.x), average)
-        found = self._path.values
-        return STATUS[status], np.clip(found if self._apart else found[self._group], 0.0, 1.0)
+        values = self._path.values
+        return STATUS[status], np.clip(values if self._apart else values[self._group], 0.0, 1.0)
 
     def values(self) -> Array:
         """Return the last fit, shape (k,)."""

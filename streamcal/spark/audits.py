@@ -1,4 +1,4 @@
-"""What the checkpoint of a stream says that was learned, and what should have been: each label once."""
+"""Compare the labels that a checkpoint of a stream records as learned with those expected: each label once."""
 
 from __future__ import annotations
 

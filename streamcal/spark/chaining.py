@@ -60,23 +60,23 @@ class Forecasts:
         InputError
             For a score that the calibrator does not take.
         """
-        given = ~folding.nulls(scores)
-        found = np.zeros(len(given))
-        some = pyarrow.array(np.flatnonzero(given))
+        present = ~folding.nulls(scores)
+        probabilities = np.zeros(len(present))
+        some = pyarrow.array(np.flatnonzero(present))
         keys = _keys(self._calibrator, [column.take(some) for column in levels])
         try:
-            found[given] = self._calibrator.predict_many(folding.numbers(scores)[given], keys=keys)
+            probabilities[present] = self._calibrator.predict_many(folding.numbers(scores)[present], keys=keys)
         except InputError as error:
             raise folding.named(error, self._names, None) from None
-        return pyarrow.array(found, mask=~given)
+        return pyarrow.array(probabilities, mask=~present)
 
 
 def _keys(calibrator: Keyed, columns: Sequence[folding.Array]) -> dict[str, list[Any]]:
     """Return the levels of each field, from columns in the order of the fields."""
     keys = {}
     for name, column in zip(calibrator.fields, columns, strict=True):
-        found, codes = arrow.codes(column)  # an object for each distinct level, not for each row
-        distinct = np.empty(len(found), dtype=object)
-        distinct[:] = found
+        levels, codes = arrow.codes(column)  # an object for each distinct level, not for each row
+        distinct = np.empty(len(levels), dtype=object)
+        distinct[:] = levels
         keys[name] = distinct[codes].tolist()
     return keys

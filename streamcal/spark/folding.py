@@ -67,20 +67,20 @@ def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_orde
     states, which are to be merged. `names` are the user's names of the columns: an `InputError` for a value that the
     method does not take names the column and, with keys, the key.
     """
-    held: dict[Any, Calibrator] = {}
+    open_keys: dict[Any, Calibrator] = {}
     kind = pyarrow.string()
     for table in together(batches):
         kind = table.schema.field("key").type if "key" in table.schema.names else kind
         for key, rows in _by_key(table, names):
-            if key not in held:
-                held[key] = calibrator.clone()
-            _learn(held[key], rows, names, key)
+            if key not in open_keys:
+                open_keys[key] = calibrator.clone()
+            _learn(open_keys[key], rows, names, key)
         if in_order:
-            done = {key: held.pop(key) for key in [*held][:-1]}
+            done = {key: open_keys.pop(key) for key in [*open_keys][:-1]}
         else:
-            done, held = (held, {}) if len(held) > MOST_HELD else ({}, held)
+            done, open_keys = (open_keys, {}) if len(open_keys) > MOST_HELD else ({}, open_keys)
         yield from written(_states_of(done), kind)
-    yield from written(_states_of(held), kind)
+    yield from written(_states_of(open_keys), kind)
 
 
 def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iterator[Batch]:
@@ -90,14 +90,14 @@ def merge(batches: Iterable[Batch], read: Callable[[bytes], Calibrator]) -> Iter
     different classes or parameters, or those of a method that does not merge.
     """
     kind: Any = None
-    held: dict[Any, list[bytes]] = {}
+    open_keys: dict[Any, list[bytes]] = {}
     for batch in batches:
         kind = batch.schema.field("key").type
         for key, state in zip(batch.column("key").to_pylist(), batch.column("state").to_pylist(), strict=True):
-            held.setdefault(key, []).append(state)
-        done = {key: held.pop(key) for key in [*held][:-1]}  # of the last one there may be more
+            open_keys.setdefault(key, []).append(state)
+        done = {key: open_keys.pop(key) for key in [*open_keys][:-1]}  # of the last one there may be more
         yield from written(((key, *_merged(states, read)) for key, states in done.items()), kind)
-    yield from written(((key, *_merged(states, read)) for key, states in held.items()), kind)
+    yield from written(((key, *_merged(states, read)) for key, states in open_keys.items()), kind)
 
 
 class Applied:
@@ -120,19 +120,19 @@ class Applied:
         Raise `InputError` for a score that the method does not take, and a state whose method has intervals where none
         are wanted, or the other way round.
         """
-        values, given = numbers(scores), ~nulls(scores)
+        values, present = numbers(scores), ~nulls(scores)
         ends = [np.zeros(len(values)) for _ in range(3 if self._interval else 1)]
         known = np.zeros(len(values), dtype=np.bool_)
         order, runs = runs_of(keys)
         for key, run in runs:
             calibrator = self._calibrator(key)
             rows = order[run]
-            rows = rows[given[rows]]
+            rows = rows[present[rows]]
             if calibrator is None or not len(rows):
                 continue
             known[rows] = True
-            for end, found in zip(ends, self._predict(calibrator, values[rows], key), strict=True):
-                end[rows] = found
+            for end, values_at_rows in zip(ends, self._predict(calibrator, values[rows], key), strict=True):
+                end[rows] = values_at_rows
         arrays = [pyarrow.array(end, mask=~known) for end in ends]
         return pyarrow.StructArray.from_arrays(arrays, names=["calibrated", "lower", "upper"][: len(ends)])
 
@@ -153,12 +153,12 @@ class Applied:
 
     def _predict(self, calibrator: Calibrator, scores: FloatArray, key: Any) -> list[FloatArray]:
         try:
-            found = [calibrator.predict_many(scores)]
+            ends = [calibrator.predict_many(scores)]
             if self._interval:
-                found += calibrator.predict_interval_many(scores)  # type: ignore[attr-defined]
+                ends += calibrator.predict_interval_many(scores)  # type: ignore[attr-defined]
         except InputError as error:
             raise named(error, self._names, key if isinstance(key, (str, int)) else None) from None
-        return found
+        return ends
 
 
 # -- observations ------------------------------------------------------------------------------------------------------
@@ -209,12 +209,12 @@ def rows_of(table: Any, names: Names) -> Rows:
 
 def runs_of(keys: Array) -> tuple[NDArray[np.intp], list[tuple[Any, slice]]]:
     """Return the order that sorts rows by key, stable within a key, and each key with its rows in this order."""
-    found, codes = arrow.codes(keys)
-    short = codes.astype(np.uint16) if len(found) <= 1 << 16 else codes  # which NumPy sorts in linear time
+    distinct, codes = arrow.codes(keys)
+    short = codes.astype(np.uint16) if len(distinct) <= 1 << 16 else codes  # which NumPy sorts in linear time
     order = np.argsort(short, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1)).tolist()
     ends = [*starts[1:], len(codes)]
-    return order, [(found[codes[order[a]]], slice(a, b)) for a, b in zip(starts, ends, strict=True) if a < b]
+    return order, [(distinct[codes[order[a]]], slice(a, b)) for a, b in zip(starts, ends, strict=True) if a < b]
 
 
 def _learn(calibrator: Calibrator, rows: Rows, names: Names, key: Any) -> None:
@@ -252,9 +252,9 @@ def _learned(calibrator: Calibrator, rows: Rows) -> None:
 def named(error: InputError, names: Names, key: Any) -> InputError:
     """Return the error with the user's name of the column in place of the argument's."""
 
-    def column(found: re.Match[str]) -> str:
-        name = ARGUMENTS.get(found[1], found[1])
-        return f"column {names[name]!r}: " if name in names else found[0]
+    def column(match: re.Match[str]) -> str:
+        name = ARGUMENTS.get(match[1], match[1])
+        return f"column {names[name]!r}: " if name in names else match[0]
 
     message = re.sub(r"^(?:scores\[\d+\]: )?(scores?|y|label|w|weight|t|time)(?:\[\d+\] =)? ", column, str(error))
     return InputError(message if key is None else f"{message} (key {key!r})")
@@ -288,8 +288,8 @@ def _seconds(column: Array) -> FloatArray:
 # -- states ------------------------------------------------------------------------------------------------------------
 
 
-def _states_of(held: Mapping[Any, Calibrator]) -> Iterator[tuple[Any, bytes, float]]:
-    return ((key, calibrator.to_bytes(), calibrator.n) for key, calibrator in held.items())
+def _states_of(calibrators: Mapping[Any, Calibrator]) -> Iterator[tuple[Any, bytes, float]]:
+    return ((key, calibrator.to_bytes(), calibrator.n) for key, calibrator in calibrators.items())
 
 
 def _merged(states: list[bytes], read: Callable[[bytes], Calibrator]) -> tuple[bytes, float]:

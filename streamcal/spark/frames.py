@@ -86,8 +86,8 @@ def fit(
     """
     check_table(df)
     check_calibrator(calibrator, time)
-    given = {"score": score, "label": label, "weight": weight, "time": time, "key": key}
-    names = {name: column for name, column in given.items() if column is not None}
+    columns = {"score": score, "label": label, "weight": weight, "time": time, "key": key}
+    names = {name: column for name, column in columns.items() if column is not None}
     rows = df.select(*(column(df, name, own).alias(name) for name, own in names.items()))
     key_type = kind(df, key) if key is not None else T.StringType()
     in_order = not calibrator.merges
@@ -194,8 +194,8 @@ def transform(
     applied = _udf(find, interval, score, new)
     own = _unused(rows, "applied")
     with_it = rows.withColumn(own, applied(column(df, "score", score), beside_score))
-    found = with_it.select("*", *(F.col(f"{own}.{name}") for name in new))
-    return found.drop(own, *rows.columns[len(df.columns) :])  # a select by names would not tell equal ones apart
+    result = with_it.select("*", *(F.col(f"{own}.{name}") for name in new))
+    return result.drop(own, *rows.columns[len(df.columns) :])  # a select by names would not tell equal ones apart
 
 
 class _Beside(NamedTuple):
@@ -210,13 +210,13 @@ class _Beside(NamedTuple):
 def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
     """Put keys beside scores; the states are sent with the function."""
     if isinstance(states, DataFrame):
-        found = _collected(states)
+        by_key = _collected(states)
     else:
-        found = _bytes_of(states)
+        by_key = _bytes_of(states)
         _check_values(states, df, key)
-    _check_given(next((one for one in found if one is not None), None), key)
+    _check_given(next((content for content in by_key if content is not None), None), key)
     beside = F.lit(None).cast("string") if key is None else column(df, "key", key)
-    return _Beside(df, beside, found.get, next(iter(found.values()), None))
+    return _Beside(df, beside, by_key.get, next(iter(by_key.values()), None))
 
 
 def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
@@ -283,31 +283,31 @@ def _merged(partial: DataFrame, read: Callable[[bytes], Calibrator]) -> DataFram
 
 def _schema(key_type: Any) -> Any:
     fields = zip(STATES, (key_type, T.BinaryType(), T.DoubleType()), strict=True)
-    return T.StructType([T.StructField(name, one) for name, one in fields])
+    return T.StructType([T.StructField(name, kind) for name, kind in fields])
 
 
 def _collected(df: DataFrame) -> dict[Any, bytes]:
     """Return the state of each key, in the driver."""
     check_states(df)
     rows = df.select("key", "state").collect()
-    found = {_hashable(row["key"]): row["state"] for row in rows}
-    _check_once(len(rows), len(found), sum(row["state"] is not None for row in rows))
-    return {key: bytes(state) for key, state in found.items()}
+    by_key = {_hashable(row["key"]): row["state"] for row in rows}
+    _check_once(len(rows), len(by_key), sum(row["state"] is not None for row in rows))
+    return {key: bytes(state) for key, state in by_key.items()}
 
 
-def _bytes_of(given: Any) -> dict[Any, bytes]:
+def _bytes_of(states: Any) -> dict[Any, bytes]:
     """Return the state of each key, of calibrators."""
-    by_key = given if isinstance(given, Mapping) else {None: given}
-    for one in by_key.values():
-        if not isinstance(one, Calibrator):
-            raise InputError(f"states {one!r} is none; give what fit returned, calibrators by key, or a calibrator")
-    with_interval = {bool(one.has_interval): key for key, one in by_key.items()}
+    by_key = states if isinstance(states, Mapping) else {None: states}
+    for value in by_key.values():
+        if not isinstance(value, Calibrator):
+            raise InputError(f"states {value!r} is none; give what fit returned, calibrators by key, or a calibrator")
+    with_interval = {bool(calibrator.has_interval): key for key, calibrator in by_key.items()}
     if len(with_interval) > 1:
         raise InputError(
             f"the method of key {with_interval[True]!r} has intervals, and that of key {with_interval[False]!r} has "
             "none; transform them one after the other"
         )
-    return {key: one.to_bytes() for key, one in by_key.items()}
+    return {key: calibrator.to_bytes() for key, calibrator in by_key.items()}
 
 
 def _hashable(key: Any) -> Any:
@@ -371,27 +371,27 @@ def check_type(of: Any, df: DataFrame, key: str | None) -> None:
         )
 
 
-def _check_values(given: Any, df: DataFrame, key: str | None) -> None:
+def _check_values(states: Any, df: DataFrame, key: str | None) -> None:
     """Raise `InputError` if keys of calibrators are no values of the column of keys: none would be found."""
     if key is None:
         return
-    if not isinstance(given, Mapping):
+    if not isinstance(states, Mapping):
         raise InputError("a calibrator without a key is given; leave key= out, or give calibrators by key")
     column(df, "key", key)
     own = kind(df, key)
-    allowed = next(values for one, values in VALUES.items() if isinstance(own, one))
-    for one in given:
-        if one is not None and (not isinstance(one, allowed) or isinstance(one, datetime.datetime)):
-            raise InputError(f"the key {one!r} of the states is no value of column {key!r}, {own.simpleString()}")
+    allowed = next(values for data_type, values in VALUES.items() if isinstance(own, data_type))
+    for value in states:
+        if value is not None and (not isinstance(value, allowed) or isinstance(value, datetime.datetime)):
+            raise InputError(f"the key {value!r} of the states is no value of column {key!r}, {own.simpleString()}")
 
 
 def kind(df: DataFrame, own: str) -> Any:
     """Return the type of a column; `InputError` if there is none, or several."""
-    found = [field for field in df.schema.fields if field.name == own]
-    if len(found) != 1:
+    fields = [field for field in df.schema.fields if field.name == own]
+    if len(fields) != 1:
         there = ", ".join(df.columns)
-        raise InputError(f"{len(found) or 'no'} columns are named {own!r}; the columns are: {there}")
-    return found[0].dataType
+        raise InputError(f"{len(fields) or 'no'} columns are named {own!r}; the columns are: {there}")
+    return fields[0].dataType
 
 
 def column(df: DataFrame, name: str, own: str) -> Any:

@@ -16,7 +16,7 @@ from streamcal.live.label_join import LabelJoin
 from streamcal.live.replaying import FEW_ALIKE
 from streamcal.parameters.keys import LARGEST_WHOLE
 
-#: Seconds; the watermark of the engine says what is too late, and a key may be silent for years.
+#: Seconds; the watermark of the engine decides what is too late, and a key may be silent for years.
 ANY_JUMP = 1e14
 #: Kinds of events: those that columns take, and the others, which are taken one by one.
 IMPRESSIONS, OUTCOMES, OTHERS = 0, 1, 2
@@ -43,7 +43,7 @@ class Forecast(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What says which labels a join has learned, whatever their order: counts and sums over their ids.
+    """A summary of the labels that a join has learned, whatever their order: counts and sums over their ids.
 
     Notes
     -----
@@ -107,8 +107,8 @@ def _take_columns(join: LabelJoin, events: list[Event], kind: int) -> Iterator[F
     if kind == OUTCOMES:
         join.resolve_many(ids, labels, t)
         return
-    for one, p in zip(events, join.issue_many(ids, scores, t).tolist(), strict=True):
-        yield Forecast(one.id, one.score, one.t, p, None)
+    for event, p in zip(events, join.issue_many(ids, scores, t).tolist(), strict=True):
+        yield Forecast(event.id, event.score, event.t, p, None)
 
 
 def _runs(join: LabelJoin, events: list[Event]) -> Iterator[tuple[int, int, int]]:
@@ -140,10 +140,10 @@ def _kinds(join: LabelJoin, events: list[Event]) -> list[int]:
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
     """Sort events by `_place`, which is computed only if times are missing or tied."""
-    given = list(events)
-    times = [event.t for event in given]
+    listed = list(events)
+    times = [event.t for event in listed]
     plain = len(set(times)) == len(times) and not any(map(math.isnan, times))
-    return sorted(given, key=itemgetter(3) if plain else _place)
+    return sorted(listed, key=itemgetter(3) if plain else _place)
 
 
 def _place(event: Event) -> tuple[float, bool, str, float, float]:

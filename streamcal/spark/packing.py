@@ -76,14 +76,14 @@ def _integers(column: Any, missing: int) -> Any:
 
 def events_of(packed: Iterable[bytes], schema: Any, after: float = -math.inf) -> list[Event]:
     """Return the events of a key that `pack` wrote by `events_schema`, without those up to the time `after`, in µs."""
-    found: list[Event] = []
-    for one in packed:
-        ids, scores, labels, micros = pyarrow.ipc.read_record_batch(one, schema).to_pydict().values()
+    listed: list[Event] = []
+    for batch in packed:
+        ids, scores, labels, micros = pyarrow.ipc.read_record_batch(batch, schema).to_pydict().values()
         times = [math.nan if at is None else at / 1e6 for at in micros]
         # as `Event(...)`, whose own constructor takes longer
         events = map(tuple.__new__, repeat(Event), zip(ids, scores, labels, times, strict=True))
-        found += [event for event, at in zip(events, micros, strict=True) if at is None or at > after]
-    return found
+        listed += [event for event, at in zip(events, micros, strict=True) if at is None or at > after]
+    return listed
 
 
 def packed_forecasts(forecasts: Sequence[Forecast], schema: Any) -> bytes:

@@ -65,8 +65,8 @@ def fit_segments(
         cal = streamcal.spark.fit_segments(clicks, cal, score="ctr", label="clicked", time="at")
     """
     frames.check_table(df)
-    given = {"score": score, "label": label, "weight": weight, "time": time}
-    return Keyed.from_bytes(_learned(df, _checked(calibrator), calibrator.to_bytes(), given))
+    columns = {"score": score, "label": label, "weight": weight, "time": time}
+    return Keyed.from_bytes(_learned(df, _checked(calibrator), calibrator.to_bytes(), columns))
 
 
 def transform_segments(df: DataFrame, calibrator: Keyed, *, score: str) -> DataFrame:
@@ -123,10 +123,9 @@ class SegmentStream:
     -----
     A batch that Spark runs again after a failure gives the same predictions, and is learned once: `folder` has the
     state after it, or only that before it. Predictions follow labels by a batch; the time of an event is only read to
-    put those of a batch in order. Members are judged by what they say when the label comes, so that labels should not
-    be later than batches are long; `docs/segments_measured.md` has what later ones cost. What a `Multicalibrated`
-    certifies is about its predictions in the order of learning: predictions by the state before their batch are not
-    these.
+    put those of a batch in order. Members are judged by their predictions at the time of the label, so that labels
+    should not be later than batches are long; `docs/segments_measured.md` has the costs of later ones. The bounds of a
+    `Multicalibrated` are for predictions in the order of learning, not for predictions by the state before a batch.
 
     Examples
     --------
@@ -162,7 +161,7 @@ class SegmentStream:
         """Predict a micro-batch and learn it, unless that is done."""
         spark = batch.sparkSession
         if not self._states:
-            self._states = self._found(spark)
+            self._states = self._read_states(spark)
         if not self._states:
             self._states[-1] = self._first.to_bytes()
             self._write(spark, -1, self._states[-1])
@@ -186,8 +185,8 @@ class SegmentStream:
 
         The folder is read by the active session, since another process may learn, as with Spark Connect.
         """
-        found = self._found(SparkSession.active())
-        return Keyed.from_bytes(found[max(found)]) if found else self._first
+        states = self._read_states(SparkSession.active())
+        return Keyed.from_bytes(states[max(states)]) if states else self._first
 
     def _slot(self, number: int) -> str:
         return f"{self._folder.rstrip('/')}/slot={number % SLOTS}"
@@ -195,28 +194,28 @@ class SegmentStream:
     def _write(self, spark: SparkSession, number: int, state: bytes) -> None:
         spark.createDataFrame([(number, state)], KEPT).coalesce(1).write.mode("overwrite").parquet(self._slot(number))
 
-    def _found(self, spark: SparkSession) -> dict[int, bytes]:
+    def _read_states(self, spark: SparkSession) -> dict[int, bytes]:
         """Return the states in the folder; `InputError` for those of another calibrator."""
-        found: dict[int, bytes] = {}
+        states: dict[int, bytes] = {}
         for slot in range(SLOTS):
             try:
                 rows = spark.read.schema(KEPT).parquet(self._slot(slot)).collect()
             except AnalysisException:  # there is no such folder
                 continue
-            found |= {row["batch"]: bytes(row["state"]) for row in rows}
-        for state in found.values():
-            one = Keyed.from_bytes(state)
-            if not one.same_parameters(self._first):
-                raise InputError(f"{self._folder!r} has the states of {one!r}, not of {self._first!r}; give another")
-        return found
+            states |= {row["batch"]: bytes(row["state"]) for row in rows}
+        for state in states.values():
+            stored = Keyed.from_bytes(state)
+            if not stored.same_parameters(self._first):
+                raise InputError(f"{self._folder!r} has the states of {stored!r}, not of {self._first!r}; give another")
+        return states
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------
 
 
-def _learned(df: DataFrame, calibrator: Keyed, content: bytes, given: dict[str, str | None]) -> bytes:
+def _learned(df: DataFrame, calibrator: Keyed, content: bytes, columns: dict[str, str | None]) -> bytes:
     """Return the state after the rows of a table, which one task learns."""
-    names = {name: column for name, column in given.items() if column is not None}
+    names = {name: column for name, column in columns.items() if column is not None}
     levels = _levels(df, calibrator)
     own = [frames.column(df, name, column).alias(name) for name, column in names.items()]
     rows = df.select(*own, *levels).where(F.col("label").isNotNull())
@@ -224,8 +223,8 @@ def _learned(df: DataFrame, calibrator: Keyed, content: bytes, given: dict[str, 
     order += [f"`{chaining.level_name(i)}`" for i in range(len(levels))]
     learn = partial(_learn, content=content, names=names)
     ordered = rows.repartition(1).sortWithinPartitions(*order)
-    found = ordered.mapInArrow(learn, "key string, state binary, n double").collect()
-    return bytes(found[0]["state"]) if found else content  # without rows there may be no task
+    rows_of_state = ordered.mapInArrow(learn, "key string, state binary, n double").collect()
+    return bytes(rows_of_state[0]["state"]) if rows_of_state else content  # without rows there may be no task
 
 
 def _learn(batches: Iterator[Any], content: bytes, names: dict[str, str]) -> Iterator[Any]:
@@ -242,8 +241,8 @@ def _forecast(df: DataFrame, calibrator: Keyed, content: bytes, score: str) -> D
             yield forecasts(scores, levels)
 
     udf = F.arrow_udf(apply, T.DoubleType())
-    found = udf(frames.column(df, "score", score), *_levels(df, calibrator))
-    return df.withColumn("calibrated", found)
+    probabilities = udf(frames.column(df, "score", score), *_levels(df, calibrator))
+    return df.withColumn("calibrated", probabilities)
 
 
 def _levels(df: DataFrame, calibrator: Keyed) -> list[Any]:
@@ -257,8 +256,8 @@ def _levels(df: DataFrame, calibrator: Keyed) -> list[Any]:
 
 def _checked(calibrator: Any) -> Keyed:
     if not getattr(calibrator, "fields", ()):
-        given = f"calibrator {calibrator!r} is no Segmented or Multicalibrated"
-        raise InputError(f"{given}; give one, or use streamcal.spark.fit")
+        message = f"calibrator {calibrator!r} is no Segmented or Multicalibrated"
+        raise InputError(f"{message}; give one, or use streamcal.spark.fit")
     store = getattr(calibrator, "store", None)
     if store is not None:
         raise InputError(f"store={store!r}: workers have no file of levels in common; give one without a store")

@@ -222,8 +222,8 @@ class Joins(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._state = handle.getValueState(STATE, COLUMNS)
-        self._given = packing.events_schema(self._id_type)
-        self._told = packing.forecasts_schema(self._id_type)
+        self._events_schema = packing.events_schema(self._id_type)
+        self._forecasts_schema = packing.forecasts_schema(self._id_type)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:
         """Begin with the calibrator of a backfill."""
@@ -237,11 +237,11 @@ class Joins(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Issue, resolve, and learn what is due."""
         watermark = timerValues.getCurrentWatermarkInMs()
-        events = packing.events_of((row["events"] for row in rows), self._given, watermark * 1e3)
+        events = packing.events_of((row["events"] for row in rows), self._events_schema, watermark * 1e3)
         if events:
             forecasts = self._do(lambda join: [*joining.take(join, events)], watermark)
             if forecasts:
-                yield Row(key=key[0], forecasts=packing.packed_forecasts(forecasts, self._told))
+                yield Row(key=key[0], forecasts=packing.packed_forecasts(forecasts, self._forecasts_schema))
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Learn what became due without traffic."""
@@ -253,22 +253,22 @@ class Joins(StatefulProcessor):
         """Do nothing: nothing is open."""
 
     def _do(self, act: Callable[[LabelJoin], Any], watermark: int, rung: int | None = None) -> Any:
-        """Let the key's join act, and keep it; `rung` is the timer that is the reason, which Spark takes away."""
+        """Let the key's join act, and keep it; `rung` is the timer that has fired, which Spark removes."""
         content = self._state.get()
-        kept = None if content is None else Kept(*content)
-        join = self._begun(self._calibrator.clone()) if kept is None else self._resumed(kept)
+        stored = None if content is None else Kept(*content)
+        join = self._begun(self._calibrator.clone()) if stored is None else self._resumed(stored)
         labels: list[tuple[Id, bool]] = []
-        join.on_learned = lambda one, y: labels.append((one.id, y))
-        found = act(join)
-        before = Learned() if kept is None else Learned(*kept[3:])
-        timer = None if kept is None or kept.timer == rung else kept.timer
+        join.on_learned = lambda event, y: labels.append((event.id, y))
+        result = act(join)
+        before = Learned() if stored is None else Learned(*stored[3:])
+        timer = None if stored is None or stored.timer == rung else stored.timer
         timer = self._waited_for(join, timer, watermark)
         self._state.update(Kept(join.to_bytes(), timer, join.waiting, *before.with_ids(labels)))
-        return found
+        return result
 
-    def _resumed(self, kept: Kept) -> LabelJoin:
+    def _resumed(self, stored: Kept) -> LabelJoin:
         """Return the join that was kept; `StateError` if it has other parameters than those of the stream."""
-        join, new = LabelJoin.from_bytes(bytes(kept.state)), self._new
+        join, new = LabelJoin.from_bytes(bytes(stored.state)), self._new
         if join.spans != new.spans or not join.calibrator.same_parameters(self._calibrator):
             raise StateError(
                 f"the checkpoint is that of {join!r}, and the stream has {new!r}; give the parameters of the "

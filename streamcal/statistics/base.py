@@ -19,7 +19,7 @@ AGREEMENT = 1e-9
 
 
 class Piece(NamedTuple):
-    """Rows of a batch that a compiled loop may take together, and what the memory does meanwhile."""
+    """Rows of a batch that a compiled loop may learn together, and what the memory does during the loop."""
 
     rows: slice
     w: FloatArray  #: The weight stored for each row when it is learned; 0 if the loop does not learn it.
@@ -34,7 +34,7 @@ class Statistic(ABC):
     An observation is `(x, y, w)`: the coordinate, the label in [0, 1] (0 or 1 for real observations, between them
     for pseudo-observations of a prior) and the weight, w > 0. Callers have checked all three. Where there are several
     scores, x is the tuple of their coordinates and, in arrays, a row of shape (n, M); a statistic of classes or of
-    real outcomes says what its y is.
+    real outcomes documents its y.
     """
 
     #: Whether its memory has a bound that does not depend on the observations.
@@ -74,9 +74,9 @@ class Statistic(ABC):
         """Whether `unlearn` may leave rounding errors in the sums, which only a rebuild removes."""
         return True
 
-    def _in_units(self, one: FloatArray, other: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _in_units(self, first: FloatArray, second: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Divide two arrays of stored weights by the unit."""
-        return (one, other) if self.unit == 1.0 else (one / self.unit, other / self.unit)
+        return (first, second) if self.unit == 1.0 else (first / self.unit, second / self.unit)
 
     @abstractmethod
     def update(self, x: Any, y: float, w: float) -> None:
@@ -186,11 +186,11 @@ class Statistic(ABC):
         ensure(((x >= lo) & (x <= hi)).all(), f"a coordinate is not from {lo:g} to {hi:g}")
 
 
-def agree(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def agree(sums: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
     """Return whether arrays have the same shapes and numbers, up to rounding of the largest number of each."""
-    for found, expected in zip(map(np.asarray, one), map(np.asarray, other), strict=True):
-        if found.shape != expected.shape:
+    for own, expected in zip(map(np.asarray, sums), map(np.asarray, others), strict=True):
+        if own.shape != expected.shape:
             return False
-        if found.size and not np.abs(found - expected).max() <= AGREEMENT * np.abs(expected).max():
+        if own.size and not np.abs(own - expected).max() <= AGREEMENT * np.abs(expected).max():
             return False
     return True

@@ -18,7 +18,7 @@ from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subp
 
 #: A label; the keys of subproblems are tuples of labels.
 Label: TypeAlias = str | float
-#: Stands in a key for every label that is not known yet.
+#: Represents every label that is not known yet in a key.
 NOBODY = None
 
 
@@ -111,8 +111,8 @@ class ClassSubproblems(Subproblems):
             self._named[new] = [0, 0.0]
             self._order = None
             for key in self._routing.subproblems(self.known()):
-                if new in key and (held := self._parts.get(_with_nobody(key, new))) is not None:
-                    self._parts[key] = _copy(held)
+                if new in key and (pooled := self._parts.get(_with_nobody(key, new))) is not None:
+                    self._parts[key] = _copy(pooled)
 
     def _name(self, labels: Sequence[Any], number: int, weight: float) -> None:
         for label in labels:

@@ -112,7 +112,7 @@ class ClassTable(Statistic):
             part = parts.setdefault((texts, named), ([], []))
             part[0].append(place)
             part[1].append(row)
-        found = []
+        tables = []
         for (texts, named), (places, rows) in sorted(parts.items()):
             sums, size = np.array(rows), len(texts) + len(named)
             weights = sums[:, :size] / self.unit
@@ -121,13 +121,13 @@ class ClassTable(Statistic):
             else:  # sums may have rounding errors after retractions
                 weight = np.maximum(sums[:, :size].sum(axis=1, keepdims=True), LIGHTEST)
                 logs = np.clip(sums[:, size + 1 :] / weight, LOG_FLOOR, 0.0)
-            found.append(ClassPoints(texts + named, logs, weights))
-        return found
+            tables.append(ClassPoints(texts + named, logs, weights))
+        return tables
 
     # -- changing ------------------------------------------------------------------------------------------------
 
     def update(self, x: _Coordinate, y: float, w: float) -> None:
-        self._add(*self._kept(x, _row(x, y, w), None))
+        self._add(*self._at_depth(x, _row(x, y, w), None))
         self._keep_limit()
 
     def update_many(self, x: NDArray[Any], y: FloatArray, w: FloatArray) -> None:
@@ -136,7 +136,7 @@ class ClassTable(Statistic):
 
     def unlearn(self, x: _Coordinate, y: float, w: float) -> None:
         size, place = len(x[2]), int(y)
-        cell, removed = self._kept(x, _row(x, y, w), None)
+        cell, removed = self._at_depth(x, _row(x, y, w), None)
         row = self._rows.get(cell)
         if row is None or not holds((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
             raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
@@ -155,7 +155,7 @@ class ClassTable(Statistic):
         if depths:
             self._round_to(min(depths))
         for x, theirs in list(other._rows.items()):
-            self._add(*self._kept(x, list(theirs), other.depth))
+            self._add(*self._at_depth(x, list(theirs), other.depth))
         self._peak = max(self._peak, other._peak)
         self._keep_limit()
 
@@ -176,15 +176,15 @@ class ClassTable(Statistic):
 
     def _add(self, x: _Coordinate, row: list[float]) -> None:
         self._n = None
-        held = self._rows.get(x)
-        self._rows[x] = held = row if held is None else [one + other for one, other in zip(held, row, strict=True)]
+        sums = self._rows.get(x)
+        self._rows[x] = sums = row if sums is None else [one + other for one, other in zip(sums, row, strict=True)]
         size = len(x[2])
         self._count += int(row[size])
-        self._peak = max(self._peak, math.fsum(held[:size]))
+        self._peak = max(self._peak, math.fsum(sums[:size]))
 
     # -- cells ---------------------------------------------------------------------------------------------------
 
-    def _kept(self, x: _Coordinate, row: list[float], before: int | None) -> tuple[_Coordinate, list[float]]:
+    def _at_depth(self, x: _Coordinate, row: list[float], before: int | None) -> tuple[_Coordinate, list[float]]:
         """Return a coordinate and its row at the present depth; they were at the depth `before`, which is not less."""
         if self.depth is None or self.depth == before:
             return x, row
@@ -238,7 +238,7 @@ class ClassTable(Statistic):
         rows, before = self._rows, self.depth
         self._rows, self._count, self.depth = {}, 0, depth
         for x, row in rows.items():
-            self._add(*self._kept(x, row, before))
+            self._add(*self._at_depth(x, row, before))
 
     def empty(self) -> Self:
         return type(self)(self.limit)
@@ -298,10 +298,10 @@ def _row(x: _Coordinate, y: float, w: float) -> list[float]:
 
 def depths_up_to(most: int) -> list[int]:
     """Return the depths in use: all up to 16, then eight in every doubling, so that the depth rarely changes."""
-    found = [0]
-    while found[-1] < most:
-        found.append(found[-1] + max(1, 2 ** (found[-1].bit_length() - 4)))
-    return [depth for depth in found if depth <= most]
+    depths = [0]
+    while depths[-1] < most:
+        depths.append(depths[-1] + max(1, 2 ** (depths[-1].bit_length() - 4)))
+    return [depth for depth in depths if depth <= most]
 
 
 def bits_of(size: int, depth: int) -> list[int]:

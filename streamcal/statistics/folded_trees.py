@@ -107,14 +107,14 @@ class FoldedTrees(Keyed[ScoreTree]):
 
     def fold_of(self, x: float, t: float | None = None) -> int:
         """Hash the leading bits of the (rounded) coordinate and, if given, of a time to a fold."""
-        kept = x if self.grid is None else self.grid.round(x)
-        bits = hash_of(kept)
+        stored = x if self.grid is None else self.grid.round(x)
+        bits = hash_of(stored)
         return int((bits if t is None else hash_with(bits, t)) % self.folds)
 
     def folds_of(self, x: FloatArray, t: FloatArray | None = None) -> NDArray[np.int64]:
         """Return `fold_of` for arrays."""
-        kept = x + 0.0 if self.grid is None else self.grid.rounds(x)
-        bits = _all_mixed((kept.view(np.uint64) + np.uint64(1 << DROPPED_BITS - 1)) >> np.uint64(DROPPED_BITS))
+        stored = x + 0.0 if self.grid is None else self.grid.rounds(x)
+        bits = _all_mixed((stored.view(np.uint64) + np.uint64(1 << DROPPED_BITS - 1)) >> np.uint64(DROPPED_BITS))
         if t is not None:
             bits = _all_mixed(bits ^ (t + 0.0).view(np.uint64))
         return (bits % np.uint64(self.folds)).astype(np.int64)
@@ -128,9 +128,9 @@ class FoldedTrees(Keyed[ScoreTree]):
         label = y - 2.0 * NO_FOLD
         if w == 1.0 and self._kernel.deal_unit(x, label):  # the common case: one unit to one fold
             return
-        before = self._held(x)
+        before = self._weights_at(x)
         self._whole.update(x, label, w)
-        self._deal(x, before, self._held(x))
+        self._deal(x, before, self._weights_at(x))
 
     def fast_update(self, lo: float, hi: float) -> Callable[[Any, Any, Any], bool] | None:
         if not self.dealt:
@@ -158,19 +158,19 @@ class FoldedTrees(Keyed[ScoreTree]):
             super().unlearn(x, y, w)
             return
         label = y - 2.0 * NO_FOLD
-        before = self._held(x)
+        before = self._weights_at(x)
         self._whole.unlearn(x, label, w)
-        self._deal(x, before, self._held(x))
+        self._deal(x, before, self._weights_at(x))
 
     def merge(self, other: Self) -> None:
         both = np.intersect1d(self._whole.scores(), other._whole.scores())
-        held = [(x, self._held(x), other._held(x)) for x in both.tolist()]
+        shared = [(x, self._weights_at(x), other._weights_at(x)) for x in both.tolist()]
         super().merge(other)
         self._whole.merge(other._whole)
         self._kernel.shares += other._kernel.shares
-        for x, own, added in held:  # two first shares become the shares of a sum
+        for x, own, added in shared:  # two first shares become the shares of a sum
             first = self.fold_of(x)
-            for label, weights in zip((1.0, 0.0), zip(own, added, self._held(x), strict=True), strict=True):
+            for label, weights in zip((1.0, 0.0), zip(own, added, self._weights_at(x), strict=True), strict=True):
                 shares = [_shares(weight, first, self.folds) for weight in weights]
                 for fold, (one, two, both_together) in enumerate(zip(*shares, strict=True)):
                     number = (both_together > 0.0) - (one > 0.0) - (two > 0.0)
@@ -180,14 +180,14 @@ class FoldedTrees(Keyed[ScoreTree]):
         super().decay(factor)
         self._whole.decay(factor)
 
-    def _held(self, x: float) -> tuple[float, float]:
+    def _weights_at(self, x: float) -> tuple[float, float]:
         """Return the weights of positives and negatives at a coordinate that were learned without a fold."""
         weight, positive = self._whole.held_at(x)
         return _settled(positive, weight), _settled(weight - positive, weight)
 
-    def _all_held(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _all_weights_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         if len(x) < FEW:
-            pairs = np.array([self._held(one) for one in x.tolist()]).reshape(-1, 2)
+            pairs = np.array([self._weights_at(one) for one in x.tolist()]).reshape(-1, 2)
             return pairs[:, 0], pairs[:, 1]
         weight, positive = self._whole.all_held_at(x)
         return _all_settled(positive, weight), _all_settled(weight - positive, weight)
@@ -204,13 +204,13 @@ class FoldedTrees(Keyed[ScoreTree]):
     def _deal_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         """Deal weights at (rounded) coordinates."""
         distinct = np.unique(x)
-        before = self._all_held(distinct)
+        before = self._all_weights_at(distinct)
         self._whole.update_many(x, y, w)
-        after = self._all_held(distinct)
+        after = self._all_weights_at(distinct)
         first = self.folds_of(distinct)
         for fold, tree in enumerate(self._trees):
             turn = (fold - first) % self.folds
-            old, new = ([_shares_of_one(weight, turn, self.folds) for weight in held] for held in (before, after))
+            old, new = ([_shares_of_one(weight, turn, self.folds) for weight in weights] for weights in (before, after))
             added = [end - start for start, end in zip(old, new, strict=True)]
             number = np.zeros(len(distinct), dtype=np.int64)
             for start, end in zip(old, new, strict=True):
@@ -256,8 +256,8 @@ class FoldedTrees(Keyed[ScoreTree]):
     @staticmethod
     def _beside(tree: ScoreTree, w: float) -> float:
         """Return the weight of a test object, limited to `LIGHTEST` and `HEAVIEST` shares of what a fold holds."""
-        held = tree.n
-        return min(max(w, LIGHTEST * held), HEAVIEST * held) if held > 0.0 else w
+        total = tree.n
+        return min(max(w, LIGHTEST * total), HEAVIEST * total) if total > 0.0 else w
 
     def empty(self) -> Self:
         return type(self)(self.folds, self.grid, self.scale, self.dealt)
@@ -284,11 +284,11 @@ class FoldedTrees(Keyed[ScoreTree]):
         more than its rounding.
         """
         scores = self._whole.scores()
-        held, first = self._all_held(scores), self.folds_of(scores)
+        dealt, first = self._all_weights_at(scores), self.folds_of(scores)
         rounding = MASS_TOLERANCE * self._whole.tree.heaviest
         for fold, tree in enumerate(self._trees):
             weight, positive = tree.all_held_at(scores)
-            for part, own in zip(held, (positive, weight - positive), strict=True):
+            for part, own in zip(dealt, (positive, weight - positive), strict=True):
                 share = _shares_of_one(part, (fold - first) % self.folds, self.folds)
                 least = share - STATE_ROUNDING * weight - rounding
                 ensure((own >= least).all(), "a fold lacks its share of what was dealt")
@@ -306,8 +306,8 @@ class FoldedTrees(Keyed[ScoreTree]):
     def _number_of_shares(self) -> int:
         """Count the shares above 0: as many as units, the last one counted as whole, and K at most."""
         scores = self._whole.scores()
-        held = np.concatenate(self._all_held(scores))
-        return int(np.minimum(np.ceil(held), self.folds).sum())
+        weights = np.concatenate(self._all_weights_at(scores))
+        return int(np.minimum(np.ceil(weights), self.folds).sum())
 
 
 def _settled(part: float, weight: float) -> float:

@@ -25,7 +25,7 @@ KEPT_CELLS, KEPT_GRIDS = 2**16, 8
 
 def grid_of(scale: Scale, cells: int) -> Grid:
     """Return `Grid(scale, cells)`, possibly a shared object: a grid does not change."""
-    return _kept(scale, cells) if cells <= KEPT_CELLS else Grid(scale, cells)
+    return _shared(scale, cells) if cells <= KEPT_CELLS else Grid(scale, cells)
 
 
 def check_resolution(resolution: int | None) -> int | None:
@@ -91,6 +91,4 @@ class Grid:
         return np.asarray(self._finder.take(values, x))
 
 
-@lru_cache(maxsize=KEPT_GRIDS, typed=True)
-def _kept(scale: Scale, cells: int) -> Grid:
-    return Grid(scale, cells)
+_shared = lru_cache(maxsize=KEPT_GRIDS, typed=True)(Grid)

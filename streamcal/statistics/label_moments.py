@@ -130,9 +130,9 @@ class LabelMoments(Statistic):
         """
         if self.unit == 1.0:
             self._follow()
-            found: tuple[float, float, float, float, float, float] | None = self._recent.summary(within)
-            if found is not None:
-                return found
+            recent: tuple[float, float, float, float, float, float] | None = self._recent.summary(within)
+            if recent is not None:
+                return recent
         negative, positive = self.weights()
         if not (negative > 0.0 and positive > 0.0):
             return None
@@ -163,9 +163,9 @@ class LabelMoments(Statistic):
         self._settle()
         self._recent.forget()
         for label, part in ((0, w - w * y), (1, w * y)):
-            held = part > 0.0
-            if held.any():
-                self._add_many(label, x[held].tolist(), part[held].tolist())
+            weighted = part > 0.0
+            if weighted.any():
+                self._add_many(label, x[weighted].tolist(), part[weighted].tolist())
         self._count += len(x)
 
     def require(self, x: float, y: float, w: float) -> None:

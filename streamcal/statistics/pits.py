@@ -220,9 +220,9 @@ class PITs(Statistic):
             require_held((row[0], 0.0, int(row[1])), x, 0.0, w, self._peak)
         else:
             share = self._shares(x, y)
-            held = share > 0.0
-            short = self._cells[held, 0] < w * share[held] - HELD_TOLERANCE * self._peak
-            if not self._count or short.any() or (self._cells[held, 1] < 1.0).any():
+            covered = share > 0.0
+            short = self._cells[covered, 0] < w * share[covered] - HELD_TOLERANCE * self._peak
+            if not self._count or short.any() or (self._cells[covered, 1] < 1.0).any():
                 raise RetractionError(not_held(x, y, w))
 
     def unlearn(self, x: Any, y: float, w: float) -> None:
@@ -316,18 +316,18 @@ class PITs(Statistic):
 
     def _load_spread(self, rows: FloatArray, cells: FloatArray, count: int, weight: float, peak: float) -> None:
         """Load the intervals into an empty statistic."""
-        kept = rows[:, 2:] if self.edges is None else cells
+        masses = rows[:, 2:] if self.edges is None else cells
         ensure(self.edges is None or not len(rows), "there are intervals beside the cells")
-        ensure((kept[:, 1] == np.floor(kept[:, 1])).all() and kept[:, 1].sum() <= MOST, "a count is not possible")
-        ensure(not kept[kept[:, 1] == 0.0].any(), "there is weight and no interval")
+        ensure((masses[:, 1] == np.floor(masses[:, 1])).all() and masses[:, 1].sum() <= MOST, "a count is not possible")
+        ensure(not masses[masses[:, 1] == 0.0].any(), "there is weight and no interval")
         # A share of an interval in a cell may be as small as a float.
-        ensure(((kept[:, 0] >= 0.0) & (kept[:, 0] <= peak * (1.0 + ROUNDING))).all(), "a weight is not possible")
+        ensure(((masses[:, 0] >= 0.0) & (masses[:, 0] <= peak * (1.0 + ROUNDING))).all(), "a weight is not possible")
         if self.edges is None:
             self.require_possible(rows[:, 0], rows[:, 1])
             ensure((rows[:, 1] > 0.0).all() and rows[:, 3].sum() == count, "the intervals are not possible")
         else:
             ensure(cells[:, 1].max(initial=0.0) <= count <= cells[:, 1].sum(), "the counts do not add up")
-        ensure(abs(kept[:, 0].sum() - weight) <= HELD_TOLERANCE * peak * len(kept), "the weights do not add up")
+        ensure(abs(masses[:, 0].sum() - weight) <= HELD_TOLERANCE * peak * len(masses), "the weights do not add up")
         self._cells = cells
         self._intervals = {(x, y): [one, number] for x, y, one, number in rows.tolist()}
         ensure(len(self._intervals) == len(rows), "an interval is there twice")

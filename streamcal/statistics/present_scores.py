@@ -63,14 +63,14 @@ class PresentScores(Keyed[Part], Generic[Part]):
 
     def marginal(self, places: Places) -> Part:
         """Return the statistic of the scores at `places`, of every observation that has them all."""
-        found: Any = self._make_at(places)
+        total: Any = self._make_at(places)
         for key, part in self._parts.items():
             own: Any = key
             if own == places:
-                found.merge(part)
+                total.merge(part)
             elif set(places) <= set(own):
-                found.add_projection(part, [own.index(place) for place in places])
-        return found.present(self.unit)
+                total.add_projection(part, [own.index(place) for place in places])
+        return total.present(self.unit)
 
     def empty(self) -> Self:
         return type(self)(self._make_at, self.width)

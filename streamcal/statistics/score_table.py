@@ -80,8 +80,8 @@ class ScoreTable(Statistic):
         """
         x = list(self._rows)
         rows = np.array([*map(self._rows.__getitem__, x)], dtype=np.float64).reshape(-1, 3)
-        held = rows[:, 0] > 0.0
-        return np.array(x, dtype=np.float64)[held], *self._in_units(rows[held, 0], rows[held, 1])
+        weighted = rows[:, 0] > 0.0
+        return np.array(x, dtype=np.float64)[weighted], *self._in_units(rows[weighted, 0], rows[weighted, 1])
 
     def points(self) -> Columns:
         """Return the ascending coordinates, their negative and positive weights; shapes (k,). O(k)."""

@@ -171,8 +171,8 @@ class ScoreTree(Statistic):
         if len(scores) == 0:
             return np.zeros(len(x)), np.zeros(len(x))
         place = np.minimum(np.searchsorted(scores, x), len(scores) - 1)
-        found = scores[place] == x
-        return np.where(found, weight[place], 0.0), np.where(found, positive[place], 0.0)
+        present = scores[place] == x
+        return np.where(present, weight[place], 0.0), np.where(present, positive[place], 0.0)
 
     def change(self, x: float, w: float, positive: float, number: int) -> None:
         """Add a weight, positive or negative, and a number of observations, at a coordinate. O(log² k)."""
@@ -210,8 +210,8 @@ class ScoreTree(Statistic):
     def _prune_beside_the_fit(self, threshold: float) -> None:
         """Drop scores of less weight, unless that would move the fit. O(k) for each of a few rounds."""
         x, weight, positive, count = self._tree.to_arrays()
-        kept = weight >= threshold
-        if kept.all():
+        stays = weight >= threshold
+        if stays.all():
             return
         first, _, _ = self._tree.blocks()
         start = np.searchsorted(x, first)
@@ -222,15 +222,15 @@ class ScoreTree(Statistic):
         left = HullTree(None)
         tried: NDArray[np.bool_] = np.zeros(len(start), dtype=bool)
         while True:
-            left.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
+            left.rebuild(x[stays], weight[stays], positive[stays], count[stays], self._tree.heaviest)
             moved = np.unique(block[np.abs(left.isotonics(x) - fit) > PRUNED_CHANGE])
             if len(moved) == 0:
                 break
             concerned = np.isin(block, moved)
-            kept |= concerned & (is_end | tried[block])
+            stays |= concerned & (is_end | tried[block])
             tried[moved] = True
-        if not kept.all():
-            self._tree.rebuild(x[kept], weight[kept], positive[kept], count[kept], self._tree.heaviest)
+        if not stays.all():
+            self._tree.rebuild(x[stays], weight[stays], positive[stays], count[stays], self._tree.heaviest)
 
     def empty(self) -> Self:
         return type(self)(self.grid, self.scale, self.keeps_fit, self.centred)

@@ -73,14 +73,14 @@ class TensorMoments(Statistic):
         """
         moments, cross, weight, positive = other.sums.state()
         rest = tuple([axis for axis in range(len(other.degrees)) if axis not in columns])
-        found = TensorSums(self.degrees)
-        found.load(
+        projected = TensorSums(self.degrees)
+        projected.load(
             moments.reshape([2 * degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
             cross.reshape([degree + 1 for degree in other.degrees]).sum(axis=rest).reshape(-1),
             weight,
             positive,
         )
-        self.sums.merge(found)
+        self.sums.merge(projected)
         self._count += other._count
         self._peak = max(self._peak, other._peak, self.sums.weight)
 
@@ -116,10 +116,10 @@ class TensorMoments(Statistic):
         ensure(((y == 0.0) | (y == 1.0)).all(), "a label is neither 0 nor 1")
 
     def _units(self, x: tuple[float, ...]) -> list[float]:
-        return [scale.unit(one) for scale, one in zip(self.scales, x, strict=True)]
+        return [scale.unit(score) for scale, score in zip(self.scales, x, strict=True)]
 
 
 def units(scales: tuple[Scale, ...], x: FloatArray) -> FloatArray:
     """Return the unit coordinates, in [0, 1], of coordinates, both of shape (n, M)."""
-    columns = [scale.units(np.ascontiguousarray(one)) for scale, one in zip(scales, x.T, strict=True)]
+    columns = [scale.units(np.ascontiguousarray(column)) for scale, column in zip(scales, x.T, strict=True)]
     return np.column_stack(columns)

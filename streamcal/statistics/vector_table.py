@@ -62,50 +62,50 @@ class VectorTable(ScoreTable):
         x, weight, positive = super().columns()
         return x.reshape(-1, self.width), weight, positive
 
-    def kept(self, x: Any) -> tuple[float, ...]:
+    def stored(self, x: Any) -> tuple[float, ...]:
         """Return the tuple under which a coordinate is stored."""
         if self.cells and self._finest is not None:
             share, each = FINEST // self.cells, zip(self._centres, self._finest, x, strict=True)
-            return tuple([float(centres[grid.cell(one) // share]) for centres, grid, one in each])
+            return tuple([float(centres[grid.cell(score) // share]) for centres, grid, score in each])
         if self.grids is None:
-            return tuple([one + 0.0 for one in x])  # −0 is 0
-        return tuple([grid.round(one) for grid, one in zip(self.grids, x, strict=True)])
+            return tuple([score + 0.0 for score in x])  # −0 is 0
+        return tuple([grid.round(score) for grid, score in zip(self.grids, x, strict=True)])
 
-    def kept_many(self, x: FloatArray) -> FloatArray:
-        """Return `kept` for an array of shape (n, M)."""
+    def stored_many(self, x: FloatArray) -> FloatArray:
+        """Return `stored` for an array of shape (n, M)."""
         if self.cells and self._finest is not None:
             share, each = FINEST // self.cells, zip(self._centres, self._finest, x.T, strict=True)
-            return np.column_stack([c[grid.cells_of(np.ascontiguousarray(one)) // share] for c, grid, one in each])
+            return np.column_stack([c[grid.cells_of(np.ascontiguousarray(s)) // share] for c, grid, s in each])
         if self.grids is None:
             return x + 0.0
         columns = [np.ascontiguousarray(column) for column in x.T]
         return np.column_stack([grid.rounds(column) for grid, column in zip(self.grids, columns, strict=True)])
 
     def update(self, x: Any, y: float, w: float) -> None:
-        self._add(self.kept(x), w, w * y, 1)
+        self._add(self.stored(x), w, w * y, 1)
         self._keep_limit()
 
     def update_many(self, x: FloatArray, y: FloatArray, w: FloatArray) -> None:
         if len(x) == 0:
             return
-        tuples, place = distinct_rows(self.kept_many(x))
+        tuples, place = distinct_rows(self.stored_many(x))
         sums = (np.bincount(place, w), np.bincount(place, w * y), np.bincount(place))
-        for kept, *added in zip(map(tuple, tuples.tolist()), *(one.tolist() for one in sums), strict=True):
-            self._add(kept, *added)
+        for stored, *added in zip(map(tuple, tuples.tolist()), *(one.tolist() for one in sums), strict=True):
+            self._add(stored, *added)
         self._keep_limit()
 
     def require(self, x: Any, y: float, w: float) -> None:
-        super().require(self.kept(x), y, w)
+        super().require(self.stored(x), y, w)
 
     def unlearn(self, x: Any, y: float, w: float) -> None:
-        super().unlearn(self.kept(x), y, w)
+        super().unlearn(self.stored(x), y, w)
         if self._count == 0:
             self._round_to(0)
 
     def merge(self, other: Self) -> None:
         self.round_as(other)
         for x, (weight, positive, count) in list(other._rows.items()):
-            self._add(self.kept(x), weight, positive, int(count))
+            self._add(self.stored(x), weight, positive, int(count))
         self._peak = max(self._peak, other._peak)
         self._keep_limit()
 
@@ -114,7 +114,7 @@ class VectorTable(ScoreTable):
         self.round_as(other)
         for x, (weight, positive, count) in other._rows.items():
             projected: Any = x
-            self._add(self.kept([projected[column] for column in columns]), weight, positive, int(count))
+            self._add(self.stored([projected[column] for column in columns]), weight, positive, int(count))
         self._peak = max(self._peak, other._peak)
         self._keep_limit()
 
@@ -138,7 +138,7 @@ class VectorTable(ScoreTable):
         self._rows.clear()
         self._count = 0
         for x, (weight, positive, count) in rows:
-            self._add(self.kept(x), weight, positive, int(count))
+            self._add(self.stored(x), weight, positive, int(count))
 
     def empty(self) -> Self:
         return type(self)(self.width, self.grids, self.scales, self.limit)

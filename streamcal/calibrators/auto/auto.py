@@ -57,8 +57,8 @@ class Auto(SequentialCalibrator):
     at its score whose delay is nearest to that of the last unambiguous pair. Without such a pair it belongs to the
     latest. Labels may be lost, and further predictions may be asked for. Late labels are judged with the learning
     rates 1, (1 + d)^−½ and 1/(1 + d), d being their lateness in units, since labels in a row often have one cause. A
-    late label tells of the score of that time: beside a model that learns fast, `Auto` may correct what the model has
-    meanwhile learned itself (docs/race/packaged.md, "online", 1,000 late).
+    late label concerns the score of that time: beside a model that learns fast, `Auto` may correct an error that the
+    model has already learned to avoid (docs/race/packaged.md, "online", 1,000 late).
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Auto(SequentialCalibrator):
     k changes between experts costs about k·(ln U + ln N) nats more, for N experts and U units learned.
     `kernels.mixture.late_weights.LateWeights` has the bound.
 
-    **Weights.** A weight counts relative to the running mean of all weights: a common factor changes nothing. A label
+    **Weights.** A weight counts relative to the running mean of all weights, so their unit does not matter. A label
     of weight w and residual r is worth w·Σwr²/Σw²r² observations, so that clicks beside sampled negatives of weight 100
     are not a hundredth of an observation.
 
@@ -193,7 +193,6 @@ class Auto(SequentialCalibrator):
             super().learn_one(score, y, w, t, keys)
 
     def map(self) -> LogOddsMap:
-        """Return the current map, which is immutable."""
         return LogOddsMap(self.scale, *self._mixture.curve_at())
 
     def _predict(self, x: float) -> float:

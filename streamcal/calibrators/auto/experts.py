@@ -28,7 +28,7 @@ LINE, CUBIC = ("x", "1", "clamped below", "clamped above"), ("(x/4)²", "(x/4)³
 LABEL_MEANS = {"labels .7": 0.7, "labels .3": 0.3, "labels .1": 0.1, "labels .03": 0.03, "labels .01": 0.01}
 FEATURES = (*LINE, *CUBIC, *LABEL_MEANS)
 #: Every regression starts at the score, and A₀ keeps it there: the offset as firmly as 24 observations of even odds
-#: (curvature ¼ each) would. A clamped score starts at its end, hardly held.
+#: (curvature ¼ each) would. A clamped score starts at the clamp, with a weak prior.
 START = {"x": 1.0, "clamped below": -LOGIT_LIMIT, "clamped above": LOGIT_LIMIT}
 PRECISION = {
     **{"x": 3.0, "1": 6.0, "clamped below": 0.1, "clamped above": 0.1, "(x/4)²": 4.0, "(x/4)³": 4.0},
@@ -100,14 +100,14 @@ LADDER, STACKS = "ladder", ("slow stack", "fast stack")
 CORRECTED, BY_TIME = "corrected by prediction", "corrected by day and week"
 #: The part of all weight that is on each stack at first; those of the corrections, each in what it corrects.
 STACK_PRIOR, CORRECTION_PRIOR, TIME_PRIOR = 0.05, 0.25, 0.1
-#: One stack forgets within 10,000 units of information, the other within 200. Both start as the mixture, which holds
-#: them loosely.
+#: One stack forgets within 10,000 units of information, the other within 200. Both start as the mixture, with a
+#: weak prior.
 STACK_KEEP, STACK_PRECISION, STACK_ENDS = (0.9999, 0.995), 5.0, 5.0
-#: The correction looks as far as 1 in log-odds, and remembers 300 units there; it is held at 0 as 160 labels of even
-#: odds (curvature ¼ each) would.
+#: The correction looks as far as 1 in log-odds, and remembers 300 units there; its prior at 0 has the weight of
+#: 160 labels at even odds (curvature ¼ each).
 WIDTH, CORRECTION_MEMORY, FIRMNESS, CORRECTION_KNOTS = 1.0, 300.0, 40.0, 4
-#: The correction by day and week remembers 5,000 units. It holds the prediction loosely: one that forgets
-#: follows a slow cycle, and the score with the harmonics is then the better start.
+#: The correction by day and week remembers 5,000 units. The prior on the coefficient of the prediction is weak: a
+#: prediction that forgets follows a slow cycle, and the score with the harmonics is then the better start.
 TIME_KEEP, TIME_PRECISION, HARMONIC_PRECISION, HARMONICS = 0.9998, (5.0, 5.0, 5.0), 4.0, 7
 #: Nats that `Auto` may lose against the score with labels in time: its prior weight is ¼.
 PROMISE = math.log(4.0)

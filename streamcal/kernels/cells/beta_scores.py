@@ -31,7 +31,7 @@ LARGEST = 2.0**24
 _LOG_TWO_PI = cython.declare(cython.double, math.log(2.0 * math.pi))
 _PER_UNIT = cython.declare(cython.double, 1.0 / UNIT)
 _UNIT = cython.declare(cython.double, UNIT)
-# ln Γ of 0 … 8,191; of 0 nobody asks.
+# ln Γ of 0 … 8,191; that of 0 is never read.
 _KNOWN = cython.declare(
     cython.double[::1], UNIT * np.round(np.cumsum(np.log(np.maximum(np.arange(2.0**13) - 1.0, 1.0))) / UNIT)
 )
@@ -62,7 +62,7 @@ def log_beta(a: cython.double, b: cython.double) -> cython.double:
     """Return ln Β(a, b), a and b > 0, to some 1e-16·(|ln Β| + 1): no difference of two large logarithms."""
     above: cython.double = 1.0
     below: cython.double = 1.0
-    found: cython.double = 0.0
+    total: cython.double = 0.0
     c: cython.double = a + b
     while a < _LARGE or b < _LARGE:  # Β(a, b) = Β(a + 1, b)·(a + b)/a
         above *= c
@@ -74,12 +74,12 @@ def log_beta(a: cython.double, b: cython.double) -> cython.double:
             b += 1.0
         c = a + b
         if above > _LONG:
-            found += log(above)
+            total += log(above)
             above = 1.0
     if above != 1.0 or below != 1.0:
-        found += log(above / below)
-    found += a * (log1p(-b / c) if a > b else log(a / c)) + b * (log1p(-a / c) if b > a else log(b / c))
-    return found + 0.5 * (_LOG_TWO_PI + log(c / a / b)) + (_stirling(a) + _stirling(b) - _stirling(c))
+        total += log(above / below)
+    total += a * (log1p(-b / c) if a > b else log(a / c)) + b * (log1p(-a / c) if b > a else log(b / c))
+    return total + 0.5 * (_LOG_TWO_PI + log(c / a / b)) + (_stirling(a) + _stirling(b) - _stirling(c))
 
 
 def bin_score(n: cython.double, m: cython.double, alpha: cython.double, beta: cython.double) -> cython.double:
@@ -126,10 +126,10 @@ def bin_scores(
     beta: cython.const[cython.double][::1],
 ):
     """Return ln Β(m + α, n − m + β) / Β(α, β) for each bin of weight n, m of it positive; all of shape (bins,)."""
-    found = np.empty(n.shape[0])
-    out: cython.double[::1] = found
+    scores = np.empty(n.shape[0])
+    out: cython.double[::1] = scores
     if not n.shape[0] == m.shape[0] == alpha.shape[0] == beta.shape[0]:
         raise ValueError("lengths differ")
     for i in range(n.shape[0]):
         out[i] = bin_score(n[i], m[i], alpha[i], beta[i])
-    return found
+    return scores

@@ -58,7 +58,7 @@ class Binnings(BinEdges):
     _negligible: cython.double
     _reach: cython.double  # a bound so far below the best score is one of a negligible posterior, with all rounding
     _busy: cython.bint  # whether the binnings are being updated
-    _kept: cython.bint  # whether the binnings from `_low` to `_high` are kept; otherwise they are made when asked for
+    _ready: cython.bint  # whether the binnings from `_low` to `_high` are kept; otherwise they are made when asked for
     _whole: cython.bint  # whether all weights are whole numbers, and bins are bounded
     _border: cython.double[::1]  # the lower end of the stretch of a used cell, and the upper end of the last one
     # The tree of the scores of B takes 2·B places, from twice its first one on: node i has the children 2i and 2i + 1,
@@ -85,14 +85,14 @@ class Binnings(BinEdges):
         self._numbers, self._ends = numbers, ends
         self._pseudo, self._smallest, self._negligible = size, smallest, negligible
         self._reach = -math.log(negligible) + 1.0
-        self._busy, self._kept, self._whole = False, False, False
+        self._busy, self._ready, self._whole = False, False, False
         self._border = np.zeros(len(centres) + 1)
         self._tree, self._bound, self._bounds, self._of_both = np.zeros((4, 0))
         self._scored = np.zeros(0, dtype=np.int8)
 
     def at(self, x: cython.double) -> cython.double:
         """Return the average at a coordinate; NaN without observations, or with more than `_MOST_BINS` bins."""
-        if self.sums._number != 0 or not self._kept:
+        if self.sums._number != 0 or not self._ready:
             if self._busy:
                 raise RuntimeError("two threads use a calibrator at once: let them take turns by a lock")
             self._busy = True  # the update calls Python, where another thread may take over
@@ -100,7 +100,7 @@ class Binnings(BinEdges):
                 self._update()
             finally:
                 self._busy = False
-        return self._average(self._nearest(self._round(x))) if self._kept else _NAN
+        return self._average(self._nearest(self._round(x))) if self._ready else _NAN
 
     # -- following the cells -------------------------------------------------------------------------------------
 
@@ -108,9 +108,9 @@ class Binnings(BinEdges):
     @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t)
     def _update(self) -> cython.void:
         """Bring everything up to date."""
-        everything: cython.bint = self.sums._number < 0 or not self._kept
+        everything: cython.bint = self.sums._number < 0 or not self._ready
         changed: cython.int[::1] = np.array(self.sums._changed[: max(self.sums._number, 0)])
-        self._kept = False  # until all is done: a signal may end this between two steps
+        self._ready = False  # until all is done: a signal may end this between two steps
         self._follow()
         low, high = self._low, self._high
         if self._has_switched(changed) or everything:
@@ -127,14 +127,14 @@ class Binnings(BinEdges):
         if everything or self._low > high or low > self._high or not self._moved(changed, low, high):
             self._make()
         self._decide()
-        self._kept = True
+        self._ready = True
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     @cython.locals(k=cython.Py_ssize_t)
     def _has_switched(self, changed: cython.int[::1]) -> cython.bint:
-        """Whether any of these cells has begun or ceased to be used."""
+        """Return whether any of these cells has begun or ceased to be used."""
         for k in range(changed.shape[0]):
             if (self._used[changed[k]] != 0) != (self._w[self._size + changed[k]] > 0.0):
                 return True
@@ -145,7 +145,7 @@ class Binnings(BinEdges):
     @cython.exceptval(check=False)
     @cython.locals(k=cython.Py_ssize_t)
     def _are_whole(self, cells: cython.int[::1]) -> cython.bint:
-        """Whether the weights of these cells are whole, and that of all is small enough for bounds."""
+        """Return whether the weights of these cells are whole, and that of all is small enough for bounds."""
         for k in range(cells.shape[0]):
             w: cython.double = self._w[self._size + cells[k]]
             p: cython.double = self._p[self._size + cells[k]]
@@ -305,7 +305,7 @@ class Binnings(BinEdges):
     @cython.nogil
     @cython.exceptval(check=False)
     def _prior(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
-        """π of a bin between two edges."""
+        """Return π of a bin between two edges."""
         middle: cython.double = 0.5 * self._border[start] + 0.5 * self._border[stop]
         return min(max(middle, self._smallest), 1.0 - self._smallest)
 

@@ -49,7 +49,7 @@ class CellTree:
                 rows._learn(i)
 
     def _at(self, cell: cython.Py_ssize_t) -> cython.double:
-        """`at` for a coordinate in this cell."""
+        """Return `at` for a coordinate in this cell."""
         return _NAN
 
     def _follow(self) -> cython.void:
@@ -77,12 +77,12 @@ class CellTree:
     def _below(self, cell: cython.Py_ssize_t) -> cython.double:
         """C of a cell."""
         i: cython.Py_ssize_t = self._size + cell
-        found: cython.double = 0.0
+        total: cython.double = 0.0
         while i > 1:
             if i & 1:
-                found += self._w[i - 1]
+                total += self._w[i - 1]
             i >>= 1
-        return found
+        return total
 
     def _share(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
         """Return the share of positives in the cells from `start` to `stop` − 1."""
@@ -245,24 +245,24 @@ class NearestCells(CellTree):
         cells: cython.Py_ssize_t = self._centres.shape[0]
         first: cython.Py_ssize_t = cells
         last: cython.Py_ssize_t = -1
-        held: cython.double = 0.0
+        weight: cython.double = 0.0
         nearer: cython.double  # below 0 where the left one of two is, 0 where both are as near
         self._follow()
         if not self._w[1] > 0.0:
             return _NAN
         left, right = self._used_before(cell), self._used_from(cell)
         right = cells if right < 0 else right
-        while held < self._fraction * self._w[1] and (left >= 0 or right < cells):
+        while weight < self._fraction * self._w[1] and (left >= 0 or right < cells):
             if left < 0 or right == cells:
                 nearer = 1.0 if left < 0 else -1.0
             else:
                 nearer = self._centres[cell] - _midpoint(self._centres[left], self._centres[right])
             if nearer <= 0.0:
-                held += self._w[self._size + left]
+                weight += self._w[self._size + left]
                 first, last = left, max(last, left)
                 left = self._next(left, -1)
             if nearer >= 0.0:
-                held += self._w[self._size + right]
+                weight += self._w[self._size + right]
                 first, last = min(first, right), right
                 right = self._next(right, 1)
         return self._share(first, last + 1)

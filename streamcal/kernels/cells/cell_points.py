@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The points that the cells of a grid stand for in smooth fits: the mean coordinate of each label in each cell.
+"""The points that represent the cells of a grid in smooth fits: the mean coordinate of each label in each cell.
 
 A row of `cells` is weight, positive weight, count, and the coordinate sums of the negative and of the positive weight.
 The two labels of cell i are in the slots 2i (negatives) and 2i + 1 (positives).
@@ -21,10 +21,10 @@ _TIED_MEANS = cython.declare(cython.double, TIED_MEANS)
 def points_of(
     cells: cython.const[cython.double][:, ::1], i: cython.Py_ssize_t, low: cython.double, high: cython.double
 ):
-    """Mean coordinate and weight of the negatives of cell i, from `low` to `high`, and those of its positives."""
-    found: cython.double[::1] = np.empty(4).data
-    find_points(cells, i, low, high, found)
-    return found[0], found[1], found[2], found[3]
+    """Return the mean coordinate and weight of the negatives of cell i, from `low` to `high`, and of its positives."""
+    points: cython.double[::1] = np.empty(4).data
+    find_points(cells, i, low, high, points)
+    return points[0], points[1], points[2], points[3]
 
 
 def all_points(
@@ -41,14 +41,14 @@ def all_points(
     to_slots: cython.Py_ssize_t[::1] = slots
     to_x: cython.double[::1] = x
     to_w: cython.double[::1] = w
-    found: cython.double[::1] = np.empty(4).data
+    points: cython.double[::1] = np.empty(4).data
     for i in range(size):
         if cells[i, 0] > 0.0:
-            find_points(cells, i, borders[i], borders[i + 1], found)
+            find_points(cells, i, borders[i], borders[i + 1], points)
             for label in range(2):
-                if found[2 * label + 1] > 0.0:
+                if points[2 * label + 1] > 0.0:
                     to_slots[number] = 2 * i + label
-                    to_x[number], to_w[number] = found[2 * label], found[2 * label + 1]
+                    to_x[number], to_w[number] = points[2 * label], points[2 * label + 1]
                     number += 1
     return slots[:number], x[:number], w[:number]
 
@@ -58,16 +58,16 @@ def find_points(
     i: cython.Py_ssize_t,
     low: cython.double,
     high: cython.double,
-    found: cython.double[::1],
+    points: cython.double[::1],
 ) -> cython.void:
-    """Write to `found` what `points_of` returns."""
+    """Write to `points` what `points_of` returns."""
     weight: cython.double = cells[i, 0]
     positive: cython.double = cells[i, 1]
     negative: cython.double = weight - positive
     mean: cython.double
     left: cython.double
     right: cython.double
-    found[0] = found[1] = found[2] = found[3] = 0.0
+    points[0] = points[1] = points[2] = points[3] = 0.0
     if not weight > 0.0:
         return
     mean = (cells[i, 3] + cells[i, 4]) / weight
@@ -76,5 +76,5 @@ def find_points(
     if fabs(right - left) <= _TIED_MEANS * max(1.0, fabs(mean)):
         left = right = mean
     # Within the cell: retractions of heavy observations may have left rounding errors in the sums.
-    found[0], found[1] = min(max(left, low), high), negative
-    found[2], found[3] = min(max(right, low), high), positive
+    points[0], points[1] = min(max(left, low), high), negative
+    points[2], points[3] = min(max(right, low), high), positive

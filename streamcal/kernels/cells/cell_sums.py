@@ -36,7 +36,7 @@ def taken(
 
 
 class CellSums:
-    """`find` is the function that finds the cell of a coordinate. Whoever writes to `cells` says so by `note`."""
+    """`find` is the function that finds the cell of a coordinate. Code that writes to `cells` calls `note`."""
 
     def __init__(self, cells: cython.Py_ssize_t, find: object):
         self.cells = np.zeros((cells, 5))
@@ -47,7 +47,7 @@ class CellSums:
         self._lo, self._hi = np.inf, -np.inf
         self._changed = np.zeros(_MOST_CHANGES, dtype=np.intc)
         self._number = -1
-        self._factor = 0.0  # nobody has asked for it
+        self._factor = 0.0  # not computed yet
 
     def add(self, x: cython.double, y: cython.double, w: cython.double):
         """Add an observation. O(1)."""
@@ -58,7 +58,7 @@ class CellSums:
         self._lo, self._hi = lo, hi
 
     def add_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`add` for an unchecked observation if `fast_observation` accepts it; returns whether it did."""
+        """Do `add` for an unchecked observation if `fast_observation` accepts it; return whether it did."""
         if not fast_observation(score, y, w, self._lo, self._hi):
             return False
         self._add(self._find(score), score, 1.0 if y is True else 0.0, w)

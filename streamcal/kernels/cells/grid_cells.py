@@ -97,7 +97,7 @@ class CellFinder:
         return self._number if place >= self._number else cython.cast(cython.Py_ssize_t, place)
 
     def find_many(self, x: cython.const[cython.double][::1]):
-        """`find` at every entry; a new array."""
+        """Return `find` at every entry, as a new array."""
         result = np.empty(x.shape[0], dtype=np.intp)
         self._find_into(x, result)
         return result
@@ -151,7 +151,7 @@ class CellFinder:
 
     @cython.cfunc
     def _find_into(self, x: cython.const[cython.double][::1], out: cython.Py_ssize_t[::1]) -> cython.void:
-        """`find` at every entry, written to `out`."""
+        """Write `find` at every entry to `out`."""
         k: cython.Py_ssize_t
         i: cython.Py_ssize_t
         # Local names, since the compiler must assume that a store to `out` changes attributes.

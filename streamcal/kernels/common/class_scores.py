@@ -25,8 +25,8 @@ def plain_scores(scores: object):
     sorted_already: cython.bint = True
     if type(scores) is not dict or not scores:
         return None
-    given: dict = scores
-    for label, score in given.items():
+    checked: dict = scores
+    for label, score in checked.items():
         if type(label) is not str or type(score) is not float:
             return None
         value = score
@@ -36,23 +36,23 @@ def plain_scores(scores: object):
         sorted_already = sorted_already and (before is None or before < label)
         before = label
     if sorted_already and not zeros:
-        return given.copy()
-    return {label: given[label] + 0.0 for label in (given if sorted_already else sorted(given))}  # no zero below 0
+        return checked.copy()
+    return {label: checked[label] + 0.0 for label in (checked if sorted_already else sorted(checked))}  # −0.0 → 0.0
 
 
 def by_label(scores: object, labels: list, p: list):
     """Return a dict of the labels of `scores`, as they were given, and the values `p` of the same labels in order."""
     i: cython.Py_ssize_t
     label: object
-    found: dict = {}
+    values: dict = {}
     for i, label in enumerate(scores):
         if label is not labels[i] and label != labels[i]:
             break
-        found[label] = p[i]
+        values[label] = p[i]
     else:
-        return found
-    found = {labels[i]: p[i] for i in range(len(labels))}
-    return {label: found[label] for label in scores}
+        return values
+    values = {labels[i]: p[i] for i in range(len(labels))}
+    return {label: values[label] for label in scores}
 
 
 def log_scores(scores: list, floor: cython.double):
@@ -60,28 +60,28 @@ def log_scores(scores: list, floor: cython.double):
     i: cython.Py_ssize_t
     value: cython.double
     total: cython.double = fsum(scores)
-    found: list = [floor] * len(scores)
+    logs: list = [floor] * len(scores)
     for i in range(len(scores)):
         value = scores[i]
         if value > 0.0:
             value = value / total
             if value > 0.0:
-                found[i] = max(log(value), floor)
-    return found
+                logs[i] = max(log(value), floor)
+    return logs
 
 
 def shares(values: list):
-    """Nonnegative numbers divided by their sum, a list; equal shares where all of them are 0."""
+    """Divide nonnegative numbers by their sum; return a list, of equal shares if all are 0."""
     i: cython.Py_ssize_t
     value: cython.double
     total: cython.double = fsum(values)
     if total <= 0.0:
         return [1.0 / len(values)] * len(values)
-    found: list = [0.0] * len(values)
+    quotients: list = [0.0] * len(values)
     for i in range(len(values)):
         value = values[i]
-        found[i] = value / total
-    return found
+        quotients[i] = value / total
+    return quotients
 
 
 def softmax(z: list):

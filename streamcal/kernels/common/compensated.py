@@ -3,7 +3,7 @@
 
 Knuth's two-sum gives the rounding error e of s = a + b exactly, in five further additions, whatever the sizes of a and
 b. With the errors added up separately, sums + low are accurate to 2^−106 of the largest sum there ever was (Ogita, Rump
-and Oishi 2005, Sum2): what is added and taken away again leaves nothing behind.
+and Oishi 2005, Sum2): a term that is added and subtracted again leaves no error.
 """
 
 import cython

@@ -16,7 +16,7 @@ _HUGE = cython.declare(cython.double, 1.7976931348623157e308)
 
 
 def fast_score(score: object, lo: cython.double, hi: cython.double) -> cython.bint:
-    """Whether a score is a float from `lo` to `hi`, both finite or infinite."""
+    """Return whether a score is a float from `lo` to `hi`, both finite or infinite."""
     s: cython.double
     if type(score) is not float:
         return False
@@ -25,7 +25,7 @@ def fast_score(score: object, lo: cython.double, hi: cython.double) -> cython.bi
 
 
 def fast_observation(score: object, y: object, w: object, lo: cython.double, hi: cython.double) -> cython.bint:
-    """Whether score, label and weight are a finite float from `lo` to `hi`, a bool and a float in the allowed range."""
+    """Return whether score, label and weight are a finite float from `lo` to `hi`, a bool and a float in range."""
     weight: cython.double
     if type(w) is not float or not (y is True or y is False):
         return False
@@ -73,53 +73,53 @@ def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
     sign, and numbers have fewer than 53 bits: others may not have the form of `streamcal.parameters.keys.canonical`. It
     is None, too, where a dict lacks a field.
     """
-    found: list = []
+    levels: list = []
     if type(keys) is not dict:
         return None
-    given: dict = keys
+    record: dict = keys
     for field in fields:
         if type(field) is tuple:
-            level = tuple([given.get(part) for part in field])
-            for one in level:
-                if one is None:
+            level = tuple([record.get(part) for part in field])
+            for part_level in level:
+                if part_level is None:
                     level = None
-                elif not _is_plain(one, longest):
+                elif not _is_plain(part_level, longest):
                     return None
         else:
-            level = given.get(field)
+            level = record.get(field)
             if level is not None and not _is_plain(level, longest):
                 return None
-        found.append(level)
-    return found
+        levels.append(level)
+    return levels
 
 
 def plain_keys(keys: object, longest: cython.Py_ssize_t):
     """Return a copy of a dict whose fields are texts, and whose levels are texts or whole numbers; else None."""
     if type(keys) is not dict:
         return None
-    given: dict = keys
-    for field, level in given.items():
+    levels: dict = keys
+    for field, level in levels.items():
         if type(field) is not str or len(field) > longest or not _is_plain(level, longest):
             return None
-    return given.copy()
+    return levels.copy()
 
 
 def plain_levels(keys: list, longest: cython.Py_ssize_t, most: cython.Py_ssize_t, check):
     """Return each dict that is as `plain_keys` returns one, if it has 1 to `most` levels; else `check` of it."""
     k: cython.Py_ssize_t
-    found: list = [None] * len(keys)
+    checked: list = [None] * len(keys)
     for k in range(len(keys)):
         if keys[k] is None:
             continue
         plain = type(keys[k]) is dict and 0 < len(keys[k]) <= most
         if plain:
-            given: dict = keys[k]
-            for field, level in given.items():
+            levels: dict = keys[k]
+            for field, level in levels.items():
                 if type(field) is not str or len(field) > longest or not _is_plain(level, longest):
                     plain = False
                     break
-        found[k] = keys[k] if plain else check(keys[k])
-    return found
+        checked[k] = keys[k] if plain else check(keys[k])
+    return checked
 
 
 @cython.cfunc

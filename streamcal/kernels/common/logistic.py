@@ -9,7 +9,7 @@ inf = cython.declare(cython.double, float("inf"))
 
 
 def logit(p: cython.double) -> cython.double:
-    """log(p / (1 − p)) for p in [0, 1]; infinite at the ends."""
+    """Return log(p / (1 − p)) for p in [0, 1]; infinite at the ends."""
     if p <= 0.0:
         return -inf
     if p >= 1.0:
@@ -18,7 +18,7 @@ def logit(p: cython.double) -> cython.double:
 
 
 def sigmoid(z: cython.double) -> cython.double:
-    """1 / (1 + exp(−z)), without overflow."""
+    """Return 1 / (1 + exp(−z)), without overflow."""
     e: cython.double
     if z >= 0.0:
         return 1.0 / (1.0 + exp(-z))
@@ -27,12 +27,12 @@ def sigmoid(z: cython.double) -> cython.double:
 
 
 def log_sigmoid(z: cython.double) -> cython.double:
-    """log(1 / (1 + exp(−z))), without overflow or cancellation."""
+    """Return log(1 / (1 + exp(−z))), without overflow or cancellation."""
     return -log1p(exp(-z)) if z >= 0.0 else z - log1p(exp(z))
 
 
 def logits(p: cython.const[cython.double][::1]):
-    """`logit` at every entry; a new array."""
+    """Return `logit` at every entry, as a new array."""
     i: cython.Py_ssize_t
     result = np.empty(p.shape[0])
     out: cython.double[::1] = result.data
@@ -42,7 +42,7 @@ def logits(p: cython.const[cython.double][::1]):
 
 
 def sigmoids(z: cython.const[cython.double][::1]):
-    """`sigmoid` at every entry; a new array."""
+    """Return `sigmoid` at every entry, as a new array."""
     i: cython.Py_ssize_t
     result = np.empty(z.shape[0])
     out: cython.double[::1] = result.data

@@ -9,7 +9,7 @@ inf = cython.declare(cython.double, float("inf"))
 
 
 def log_losses(p: cython.const[cython.double][::1]):
-    """−log p and −log(1 − p) for p in [0, 1], two arrays; infinite where the probability is 0."""
+    """Return −log p and −log(1 − p) for p in [0, 1], two arrays; infinite where the probability is 0."""
     n: cython.Py_ssize_t = p.shape[0]
     i: cython.Py_ssize_t
     positive, negative = np.empty(n), np.empty(n)
@@ -92,7 +92,7 @@ class CellTable:
         of_positive: cython.const[cython.double][::1],
         of_negative: cython.const[cython.double][::1],
     ):
-        """`add` for arrays of shape (n,), with their `log_losses`; those of weight 0 are left out. O(n).
+        """Do `add` for arrays of shape (n,), with their `log_losses`, leaving out rows of weight 0. O(n).
 
         The losses are given because other measures of the same forecasts need them too (`Forecasts.log_losses`).
         """

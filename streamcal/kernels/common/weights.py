@@ -30,7 +30,7 @@ def steps_of(weight: cython.double) -> cython.Py_ssize_t:
 
 
 def exp2s(exponents: cython.const[cython.double][::1]):
-    """2 to the power of each exponent, as `math.exp2`; NumPy's may differ in the last place."""
+    """Return 2 to the power of each exponent, as `math.exp2` does; NumPy's may differ in the last place."""
     i: cython.Py_ssize_t
     result = np.empty(exponents.shape[0])
     out: cython.double[::1] = result.data
@@ -70,10 +70,10 @@ class WeightScale:
         """Return `relative` of each weight in order, as an array; 0 stays 0 and does not enter the mean."""
         i: cython.Py_ssize_t
         result = np.zeros(weights.shape[0])
-        found: cython.double[::1] = result
+        out: cython.double[::1] = result
         for i in range(weights.shape[0]):
             if weights[i] > 0.0:
-                found[i] = self.relative(float(weights[i]))
+                out[i] = self.relative(float(weights[i]))
         return result
 
     def merge(self, other: "WeightScale"):
@@ -82,7 +82,7 @@ class WeightScale:
         self._count += other._count
 
     def state(self):
-        """[Sum of the weights, and their number], both with the factors of `KEEP`, for `load`."""
+        """Return the sum of the weights and their number, both with the factors of `KEEP`, for `load`."""
         return [self._total, self._count]
 
     def load(self, total: cython.double, count: cython.double):
@@ -113,7 +113,7 @@ class InformationScale:
         return high - (high - ratio)
 
     def state(self):
-        """[Σw²r², Σwr²], for `load`."""
+        """Return [Σw²r², Σwr²], for `load`."""
         return [self._squares, self._sum]
 
     def load(self, squares: cython.double, total: cython.double):

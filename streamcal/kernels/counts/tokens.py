@@ -11,7 +11,6 @@ import cython
 #: Characters of a token.
 LENGTH = 32
 _LENGTH = cython.declare(cython.Py_ssize_t, LENGTH)
-_BYTES = cython.declare(cython.Py_ssize_t, 24)
 _ALL_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 _LOW_BITS = cython.declare(cython.ulonglong, 0xFFFFFFFF)
 #: "somepseudorandomlygeneratedbytes", with which SipHash begins.
@@ -181,10 +180,10 @@ class Signer:
     @cython.exceptval(check=False)
     def _number(self, start: cython.Py_ssize_t) -> cython.ulonglong:
         i: cython.Py_ssize_t
-        found: cython.ulonglong = 0
+        number: cython.ulonglong = 0
         for i in range(7, -1, -1):
-            found = (found << 8) | cython.cast(cython.ulonglong, self._raw[start + i])
-        return found
+            number = (number << 8) | cython.cast(cython.ulonglong, self._raw[start + i])
+        return number
 
     def read_many(self, text: cython.const[cython.uchar][::1], out: cython.longlong[:, ::1]):
         """Write the numbers of tokens of 32 bytes each to `out`; return the first that is none, or −1."""

@@ -49,7 +49,7 @@ nan = cython.declare(cython.double, float("nan"))
 
 
 class AutoMixture:
-    """Experts, and all that stands on them.
+    """Experts, and everything that mixes or corrects them.
 
     The experts are, in this order: the score; the ladder of memories; regressions; smoothers; the `Jumper`; means of
     the labels at scores that repeat.

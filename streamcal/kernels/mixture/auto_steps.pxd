@@ -37,7 +37,7 @@ cdef class AutoSteps:
     cdef _lengthen(self, Py_ssize_t size)
     cdef _drop(self)
     cdef long long _late(self, Py_ssize_t i)
-    cdef Py_ssize_t _found(self, double x)
+    cdef Py_ssize_t _place_of(self, double x)
     cdef void _note(self, long long late)
     cpdef Py_ssize_t take(self, double x)
     cpdef pack(self, const double[::1] record, double issued, unsigned char[::1] out)

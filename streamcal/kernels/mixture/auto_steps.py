@@ -17,7 +17,7 @@ ROUNDING = cython.declare(cython.double, 1e-6)
 SECONDS = cython.declare(cython.double, 1e11)
 """A later time may be in a shorter unit than seconds, of which the caller warns."""
 SURE = cython.declare(cython.longlong, 4)
-"""The delay is that of an unambiguous pair once so many more of them were late than in time."""
+"""The delay is that of an unambiguous pair once this many more of them were late than in time."""
 LOOKS = cython.declare(cython.longlong, 16)
 """Every 16th late label is looked for in all of the log, whether its pair is unambiguous."""
 NOW, NOWHERE = cython.declare(cython.Py_ssize_t, -2), cython.declare(cython.Py_ssize_t, -1)
@@ -27,7 +27,7 @@ infinity = cython.declare(cython.double, float("inf"))
 
 
 LEAST_CODE = cython.declare(cython.longlong, -32768)
-"""Stands for `NONE`."""
+"""The value that means `NONE`."""
 PARTS, LARGEST_CLOCK = cython.declare(cython.double, 16384.0), cython.declare(cython.double, 1.7e10)
 
 
@@ -234,10 +234,10 @@ class AutoSteps:
         """Return how many labels were learned since the forecast that follows i others in the log was issued."""
         return self.mixture.learned - self._counts[(self._first + i) % self._size]
 
-    def _found(self, x):
+    def _place_of(self, x):
         """Return how many forecasts the one at x, to which a label belongs, follows in the log; −1 for none."""
         i: cython.Py_ssize_t
-        found: cython.Py_ssize_t = -1
+        place: cython.Py_ssize_t = -1
         late: cython.longlong
         best: cython.longlong = 0
         ambiguous: cython.bint = False
@@ -252,17 +252,17 @@ class AutoSteps:
             if self._scores[(self._first + i) % self._size] != x:
                 continue
             late = self._late(i)
-            if found < 0 or abs(late - self.lag) < abs(best - self.lag):
-                ambiguous = ambiguous or (found >= 0 and late != best)
-                found, best = i, late
+            if place < 0 or abs(late - self.lag) < abs(best - self.lag):
+                ambiguous = ambiguous or (place >= 0 and late != best)
+                place, best = i, late
             elif late != best:
                 ambiguous = True
             if late >= self.lag and (self.lag == 0 or ambiguous):
                 break  # those before are further from it
-        if found >= 0 and not ambiguous:
+        if place >= 0 and not ambiguous:
             self._note(best)
-        self._guess = max(found, 0)
-        return found
+        self._guess = max(place, 0)
+        return place
 
     def _note(self, late):
         """Note the delay of an unambiguous pair, in labels."""
@@ -289,7 +289,7 @@ class AutoSteps:
             return NOW
         if self._asked:
             self._keep()
-        i = self._found(x)
+        i = self._place_of(x)
         if i < 0:
             return NOWHERE
         place = (self._first + i) % self._size
@@ -359,7 +359,7 @@ class AutoSteps:
         return sigmoid(self.mixture.at(x, time))
 
     def learn_fast(self, score, y, w, t):
-        """`step` for a float in [0, 1] that is not clamped, a bool, a float weight and a fast time; whether it was."""
+        """Do `step` for an unclamped float in [0, 1], a bool, a float weight and a fast time; return whether it did."""
         x: cython.double
         time: cython.double = fast_time(t)
         if time == infinity or not fast_observation(score, y, w, 0.0, 1.0):

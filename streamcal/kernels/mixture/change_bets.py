@@ -104,7 +104,7 @@ class ChangeBets:
     @cython.ccall
     @cython.exceptval(check=False)
     def step(self, p: cython.double, y: cython.double, now: cython.longlong) -> cython.double:
-        """`value` after the label y of the probability p, the outcome number `now`."""
+        """Return `value` after the label y of the probability p, the outcome number `now`."""
         k: cython.Py_ssize_t
         x: cython.double
         ratio: cython.double
@@ -123,7 +123,7 @@ class ChangeBets:
     @cython.ccall
     @cython.exceptval(check=False)
     def step_score(self, z: cython.double, now: cython.longlong) -> cython.double:
-        """`value` after the normal score z, the outcome number `now`."""
+        """Return `value` after the normal score z, the outcome number `now`."""
         k: cython.Py_ssize_t
         distance: cython.double
         spread: cython.double
@@ -138,7 +138,7 @@ class ChangeBets:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _settle(self, now: cython.longlong) -> cython.double:
-        """`value` after all bets were multiplied by their ratios, and new ones were made at this outcome."""
+        """Return `value` after multiplying all bets by their ratios and making new ones at this outcome."""
         k: cython.Py_ssize_t
         ratio: cython.double
         start: cython.double = 1.0
@@ -158,13 +158,13 @@ class ChangeBets:
         return inf if self.contradicted else total
 
     def step_fast(self, p: object, y: object, now: cython.longlong) -> cython.double:
-        """`step` for a float p inside (0, 1) and a bool y; NaN, without a change, for anything else."""
+        """Do `step` for a float p inside (0, 1) and a bool y; NaN, without a change, for anything else."""
         if not fast_observation(p, y, 1.0, 0.0, 1.0) or p == 0.0 or p == 1.0:
             return nan
         return self.step(p, 1.0 if y is True else 0.0, now)
 
     def step_many(self, p: object, y: object, now: cython.longlong, threshold: cython.double):
-        """`step` until `value` reaches the threshold; returns how many outcomes were used."""
+        """Do `step` until `value` reaches the threshold; return how many outcomes were used."""
         i: cython.Py_ssize_t
         probabilities: cython.const[cython.double][::1] = p
         labels: cython.const[cython.double][::1] = y
@@ -176,7 +176,7 @@ class ChangeBets:
         return probabilities.shape[0]
 
     def step_scores(self, z: object, now: cython.longlong, threshold: cython.double):
-        """`step_score` until `value` reaches the threshold; returns how many outcomes were used."""
+        """Do `step_score` until `value` reaches the threshold; return how many outcomes were used."""
         i: cython.Py_ssize_t
         scores: cython.const[cython.double][::1] = z
         for i in range(scores.shape[0]):
@@ -189,7 +189,7 @@ class ChangeBets:
         return [self._wealth[k] for k in range(self.size)]
 
     def runs(self):
-        """(V, since), two lists."""
+        """Return V and since, two lists."""
         return [self._longest[k] for k in range(self.size)], [self._since[k] for k in range(self.size)]
 
     def pool(self, of: object):

@@ -122,7 +122,7 @@ class Combination:
         self.information += u
 
     def learn(self, y, w, forgets, issued):
-        """One step of the stacks, from a record."""
+        """Make one step of the stacks, from a record."""
         k: cython.Py_ssize_t
         self._features[0] = issued[self.end + MIXED]
         for k in range(self.size):

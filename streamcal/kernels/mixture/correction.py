@@ -59,7 +59,7 @@ class Correction:
         return clamped(z + self._curve[knot] + share * (self._curve[knot + 1] - self._curve[knot]), LARGEST)
 
     def learn(self, z, y, w, u):
-        """One step on the label y, of weight w and of u units, z being the log-odds of its forecast."""
+        """Learn the label y, of weight w and of u units, z being the log-odds of its forecast."""
         k: cython.Py_ssize_t
         knot: cython.Py_ssize_t = self._knot(z)
         share: cython.double = (z + LARGEST) * self._unit - knot

@@ -73,7 +73,7 @@ class DayAndWeek:
         self.regression.learn(0, self._features, y, w, forgets)
 
     def judge(self, both, timed, y, rate, shared):
-        """Update the weight by what a label says of both forecasts, issued before."""
+        """Update the weight by the likelihood that both issued forecasts gave a label."""
         self.share = share_after(self.share, self._prior, both, timed, y, rate, shared)
 
     def state(self):

@@ -276,7 +276,7 @@ class Guard:
         return z if z == x else of_two(z, x, self.share(x, z))
 
     def state(self):
-        """[Delay, clock, promised, budget, set aside, tokens, spans, heaviest weight above 1], for `load`."""
+        """Return [delay, clock, promised, budget, set aside, tokens, spans, heaviest weight above 1], for `load`."""
         entries = np.array(self._spans)[:, self._first : self._first + self._count]
         spans = [[each, length, extra, int(tokens)] for each, length, extra, tokens in entries.T.tolist()]
         numbers = [self.delay, self.clock, self.promised, self.budget, self._set_aside]

@@ -93,7 +93,7 @@ class Shares(BinForecaster):
         self._positive[row] += w * y
 
     def state(self):
-        """(weights, positive weights) as plain data, for `load`."""
+        """Return (weights, positive weights) as plain data, for `load`."""
         return np.asarray(self._weight).tolist(), np.asarray(self._positive).tolist()
 
     def load(self, weight: object, positive: object):
@@ -107,7 +107,7 @@ class Shares(BinForecaster):
 @cython.final
 @cython.cclass
 class Calibeaten:
-    """Calibeating: `newton` says into which bin each score falls, whose forecast is the prediction; then both learn.
+    """Calibeating: `newton` determines the bin of each score, the bin's forecast is the prediction; then both learn.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class Calibeaten:
         return self.bins._forecast(bin_of(p, self.bins._size)) if p == p else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
+        """Do `step` for a float in [0, 1], a bool and a float weight within the limit; return whether it did."""
         x: cython.double = fast_log_odds(score, y, w, self.newton.limit)
         if x != x:
             return False
@@ -272,7 +272,7 @@ class Hedger(BinForecaster):
         return self._positive[row, i] / self._weight[row, i] - cython.cast(cython.double, i + 1) / self._size
 
     def state(self):
-        """(weights, positive weights, number learned) as plain data, for `load`."""
+        """Return (weights, positive weights, number learned) as plain data, for `load`."""
         return np.asarray(self._weight).tolist(), np.asarray(self._positive).tolist(), self.number
 
     def load(self, weight: object, positive: object, number: cython.ulonglong):

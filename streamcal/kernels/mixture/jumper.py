@@ -26,8 +26,8 @@ NOTHING = cython.declare(cython.double, -746.0)
 """The exponential of this is 0, after long in libm: it looks for errors there."""
 
 
-# The loops of these functions could stand where they are called; but while arrays are read from fields, the compiler
-# does not know that what is written to one leaves the others where they are.
+# These loops are functions of their own, since the compiler must otherwise assume that a store to one array, read from
+# a field, moves the others.
 
 
 @cython.cfunc
@@ -172,7 +172,7 @@ class Jumper:
         return self.predict(log_odds(score, LARGEST)) if fast_score(score, 0.0, 1.0) else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` for a float in [0, 1] that is not clamped, a bool and a float weight; whether it was."""
+        """Do `step` for an unclamped float in [0, 1], a bool and a float weight; return whether it did."""
         x: cython.double
         if not fast_observation(score, y, w, 0.0, 1.0):
             return False
@@ -202,7 +202,7 @@ class Jumper:
         return -log1p(self._odds_of[k] if y > 0.0 else 1.0 / self._odds_of[k])
 
     def step(self, x, y, w):
-        """One step on the label y at x, with weight w; then the jump."""
+        """Learn the label y at x, with weight w; then jump."""
         self._look(x)
         self._learn(y, w)
 
@@ -277,7 +277,7 @@ class Jumper:
         w: cython.const[cython.double][:],
         predictions: cython.double[::1],
     ):
-        """`predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step.
+        """Do `predict`, unless `predictions` is empty, and then `step` for each row; a row of weight 0 makes no step.
 
         It runs without the GIL.
         """
@@ -295,7 +295,7 @@ class Jumper:
                     self._learn(y[i], w[i])
 
     def state(self):
-        """[V, R, weight learned, state of the weight scale] as plain data, for `load`."""
+        """Return [V, R, weight learned, state of the weight scale] as plain data, for `load`."""
         shares = np.asarray(self._shares).reshape(self.rows, self.size).tolist()
         return [shares, np.asarray(self._log_wealth).tolist(), float(self.weight), self._scale.state()]
 

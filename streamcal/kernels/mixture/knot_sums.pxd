@@ -15,6 +15,6 @@ cdef class KnotSums:
     cdef double _units[8]
     cdef readonly double[:, ::1] sums  # two rows a smoother, of negatives and of positives, in units
 
-    cdef double local(self, Py_ssize_t one, Py_ssize_t knot, double p) noexcept nogil
+    cdef double local(self, Py_ssize_t index, Py_ssize_t knot, double p) noexcept nogil
     cdef void learn(self, double x, double y, double w, bint forgets) noexcept nogil
-    cdef void _rescale(self, Py_ssize_t one) noexcept nogil
+    cdef void _rescale(self, Py_ssize_t index) noexcept nogil

@@ -59,9 +59,10 @@ class KnotSums:
 
     # -- forecasts in log-odds -----------------------------------------------------------------------------------
 
-    def local(self, one, knot, p):
+    def local(self, index, knot, p):
         """Return the forecast of a smoother at a knot, where the line forecasts the probability p."""
-        return held_at(p, self.sums[2 * one + 1, knot] / self._units[one], self.sums[2 * one, knot] / self._units[one])
+        unit: cython.double = self._units[index]
+        return held_at(p, self.sums[2 * index + 1, knot] / unit, self.sums[2 * index, knot] / unit)
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -93,13 +94,13 @@ class KnotSums:
                 if u > 0.0:
                     self.sums[row, k] += weight * u * u
 
-    def _rescale(self, one):
+    def _rescale(self, index):
         """Count a smoother's sums in units of 1 again."""
         k: cython.Py_ssize_t
         for k in range(LAST + 1):
-            self.sums[2 * one, k] /= self._units[one]
-            self.sums[2 * one + 1, k] /= self._units[one]
-        self._units[one] = 1.0
+            self.sums[2 * index, k] /= self._units[index]
+            self.sums[2 * index + 1, k] /= self._units[index]
+        self._units[index] = 1.0
 
     # -- state ---------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def likelihood(z, y):
 @cython.nogil
 @cython.exceptval(check=False)
 def _exp(u: cython.double) -> cython.double:
-    """exp(u), by its series where u is small."""
+    """Return exp(u), by its series where u is small."""
     if -SMALL < u < SMALL:
         return 1.0 + u * (1.0 + u / 2.0 * (1.0 + u / 3.0 * (1.0 + u / 4.0 * (1.0 + u / 5.0 * (1.0 + u / 6.0)))))
     return exp(u)

@@ -47,7 +47,7 @@ LONGEST = cython.declare(cython.double, 4.0)
 LEAST = cython.declare(cython.double, 1e-300)
 """The probability of a label is at least this, where weights are updated."""
 SHORTEST = cython.declare(cython.double, 10.0)
-"""A memory that is a part of what has been learned is at least so many units of information."""
+"""A memory that is a part of what has been learned has at least this many units of information."""
 LATE_SLOPE = cython.declare(cython.double, 2.0)
 """What a late label adds to the prior curvature of the slope."""
 NEVER = cython.declare(cython.double, 1e300)
@@ -108,7 +108,7 @@ class LineLadder:
         return self.predict(log_odds(score, self.limit)) if fast_score(score, 0.0, 1.0) else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
+        """Do `step` for a float in [0, 1], a bool and a float weight within the limit; return whether it did."""
         x: cython.double = fast_log_odds(score, y, w, self.limit)
         if x != x:
             return False
@@ -301,7 +301,7 @@ class LineLadder:
         mean: cython.double
         change: cython.double
         keep: cython.double = max(0.0, 1.0 - PLACE_FADES * u)
-        held: cython.double[3] = [0.0, 0.0, 0.0]
+        prior: cython.double[3] = [0.0, 0.0, 0.0]
         a: cython.double[3] = [0.0, 0.0, 0.0]
         step: cython.double[2] = [0.0, 0.0]
         self._places[0] = keep * self._places[0] + u
@@ -309,8 +309,8 @@ class LineLadder:
         self._places[2] = keep * self._places[2] + u * x * x
         mean = self._places[1] / self._places[0]
         change = max(0.0, self._places[2] - mean * self._places[1])  # of the places around their mean
-        held[0], held[1] = 1.0, mean
-        held[2] = mean * mean + (change + 1.0) / (self._places[0] + 1.0) + slope
+        prior[0], prior[1] = 1.0, mean
+        prior[2] = mean * mean + (change + 1.0) / (self._places[0] + 1.0) + slope
         for k in range(self.entered):
             keep = self._memory[k]
             if keep < 0.0:
@@ -318,7 +318,7 @@ class LineLadder:
             keep = keep / (keep + u) if keep > 0.0 else 1.0
             a[0], a[1], a[2] = self._a[3 * k], self._a[3 * k + 1], self._a[3 * k + 2]
             change = w * each[k] * (1.0 - each[k])
-            step_line(a, held, self._offsets[k], self._slopes[k] - 1.0, keep, x, w * (y - each[k]), change, step)
+            step_line(a, prior, self._offsets[k], self._slopes[k] - 1.0, keep, x, w * (y - each[k]), change, step)
             self._a[3 * k], self._a[3 * k + 1], self._a[3 * k + 2] = a[0], a[1], a[2]
             change = abs(step[0] + step[1] * x)
             if change > LONGEST:
@@ -356,7 +356,7 @@ class LineLadder:
         w: cython.const[cython.double][:],
         predictions: cython.double[::1],
     ):
-        """`predict`, unless `predictions` is empty, and then `step` for each score in [0, 1]; none of weight 0.
+        """Do `predict`, unless `predictions` is empty, and then `step` for each score in [0, 1] whose weight is not 0.
 
         The log-odds of the next score are computed before the step, whose operations wait for one another.
         """

@@ -6,7 +6,7 @@ cdef double PLACE_FADES
 cdef double ENTERS
 
 cdef void step_line(
-    double* a, double* held, double offset, double slope, double keep, double d, double error, double curvature,
+    double* a, double* prior, double offset, double slope, double keep, double d, double error, double curvature,
     double* step) noexcept nogil
 
 

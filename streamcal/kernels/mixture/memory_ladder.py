@@ -16,7 +16,7 @@ Symbols:
 A step is  A ← m/(m + u)·A + w·s(1 − s)·ffᵀ;  b ← b + (A + T)⁻¹((y − s)·w·f − u/(m + u)·T·b), s being the forecast of
 the rung now. T = o·μμᵀ + l·Σ, with the mean μ and the covariance Σ of the features, weighted by information: the prior
 is worth o events where the scores are. Where scores are clamped, a rung forecasts the mean of the labels there and of
-one more that is as the score says:  k ← m/(m + u)·k + w·y, and n likewise. A rung of memory m is a copy of the one
+one more, equal to the score:  k ← m/(m + u)·k + w·y, and n likewise. A rung of memory m is a copy of the one
 that forgets nothing until U = m/10.
 
 This is dynamic logistic regression with dynamic model averaging (Raftery, Kárný and Ettler, Technometrics 2010;
@@ -105,14 +105,14 @@ def _show(
         place += CURVE
 
 
-def step_line(a, held, offset, slope, keep, d, error, curvature, step):
+def step_line(a, prior, offset, slope, keep, d, error, curvature, step):
     """Set `step` to the change of a line's coefficients by a label; its curvature a, (1, d, d²) in turn, is updated.
 
-    `held` is T, `keep` what the label leaves of the past, and `error` and `curvature` are w·(y − s) and w·s(1 − s).
+    `prior` is T, `keep` what the label leaves of the past, and `error` and `curvature` are w·(y − s) and w·s(1 − s).
     """
     gone: cython.double = 1.0 - keep
-    first: cython.double = error - gone * (held[0] * offset + held[1] * slope)
-    second: cython.double = error * d - gone * (held[1] * offset + held[2] * slope)
+    first: cython.double = error - gone * (prior[0] * offset + prior[1] * slope)
+    second: cython.double = error * d - gone * (prior[1] * offset + prior[2] * slope)
     m0: cython.double
     m1: cython.double
     m2: cython.double
@@ -120,7 +120,7 @@ def step_line(a, held, offset, slope, keep, d, error, curvature, step):
     a[0] = a[0] * keep + curvature
     a[1] = a[1] * keep + curvature * d
     a[2] = a[2] * keep + curvature * d * d
-    m0, m1, m2 = a[0] + held[0], a[1] + held[1], a[2] + held[2]
+    m0, m1, m2 = a[0] + prior[0], a[1] + prior[1], a[2] + prior[2]
     h = 1.0 / max(m0 * m2 - m1 * m1, PIVOT * m0 * m2)
     step[0] = (m2 * first - m1 * second) * h
     step[1] = (m0 * second - m1 * first) * h
@@ -147,10 +147,10 @@ def _step_lines(
     at: cython.Py_ssize_t
     s: cython.double
     keep: cython.double
-    held: cython.double[3] = [0.0, 0.0, 0.0]
+    own_prior: cython.double[3] = [0.0, 0.0, 0.0]
     own: cython.double[3] = [0.0, 0.0, 0.0]
     step: cython.double[2] = [0.0, 0.0]
-    held[0], held[1], held[2] = prior[0], prior[4], prior[5]
+    own_prior[0], own_prior[1], own_prior[2] = prior[0], prior[4], prior[5]
     for k in range(lines):
         if entered[k] == 0.0:
             continue
@@ -158,7 +158,7 @@ def _step_lines(
         s = _sigmoid(_clamped(x + theta[at] + theta[at + 1] * d))
         keep = memory[k] / (memory[k] + u) if memory[k] > 0.0 else 1.0
         own[0], own[1], own[2] = a[3 * k], a[3 * k + 1], a[3 * k + 2]
-        step_line(own, held, theta[at], theta[at + 1], keep, d, w * (y - s), w * s * (1.0 - s), step)
+        step_line(own, own_prior, theta[at], theta[at + 1], keep, d, w * (y - s), w * s * (1.0 - s), step)
         a[3 * k], a[3 * k + 1], a[3 * k + 2] = own[0], own[1], own[2]
         theta[at] += step[0]
         theta[at + 1] += step[1]

@@ -58,25 +58,25 @@ class RepeatedScores:
         if self.slots == 0:
             self.lengthen(FEWEST_SLOTS, np.zeros((0, 5)))
         slot: cython.Py_ssize_t = self._slot(x)
-        one = self.table
-        if one[slot, SCORE] != x:
-            one[slot, LIFE] -= 1.0
-            if one[slot, LIFE] > 0.0:
+        table = self.table
+        if table[slot, SCORE] != x:
+            table[slot, LIFE] -= 1.0
+            if table[slot, LIFE] > 0.0:
                 return
-            if one[slot, TIMES] >= 2.0:
+            if table[slot, TIMES] >= 2.0:
                 self._known -= 1
-            one[slot, SCORE], one[slot, NEGATIVE], one[slot, POSITIVE], one[slot, TIMES] = x, 0.0, 0.0, 0.0
-        known: cython.bint = one[slot, TIMES] >= 2.0
+            table[slot, SCORE], table[slot, NEGATIVE], table[slot, POSITIVE], table[slot, TIMES] = x, 0.0, 0.0, 0.0
+        known: cython.bint = table[slot, TIMES] >= 2.0
         keep: cython.double = max(0.0, 1.0 - COUNT_FADES * u)
-        one[slot, NEGATIVE] *= keep
-        one[slot, POSITIVE] *= keep
-        one[slot, POSITIVE if y > 0.0 else NEGATIVE] += w
-        one[slot, TIMES] += max(w, 1.0)
-        one[slot, LIFE] = min(one[slot, TIMES], MOST_LIFE)
-        if not known and one[slot, TIMES] >= 2.0:
+        table[slot, NEGATIVE] *= keep
+        table[slot, POSITIVE] *= keep
+        table[slot, POSITIVE if y > 0.0 else NEGATIVE] += w
+        table[slot, TIMES] += max(w, 1.0)
+        table[slot, LIFE] = min(table[slot, TIMES], MOST_LIFE)
+        if not known and table[slot, TIMES] >= 2.0:
             self._known += 1
             if 2 * self._known > self.slots and self.slots < MOST_SLOTS:
-                self.lengthen(2 * self.slots, np.array(one))
+                self.lengthen(2 * self.slots, np.array(table))
 
     def lengthen(self, size, entries):
         """Put entries into a table of another size."""

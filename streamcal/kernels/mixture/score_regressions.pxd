@@ -15,7 +15,7 @@ cdef class ScoreRegressions:
     cdef bint _off_centre
 
     cdef void show(self, double x, const double[::1] means, Py_ssize_t at) noexcept nogil
-    cdef double predict(self, Py_ssize_t one) noexcept nogil
+    cdef double predict(self, Py_ssize_t index) noexcept nogil
     cdef void write_means(self, double[::1] out, Py_ssize_t at) noexcept nogil
     cdef void learn(self, double x, double y, double w, const double[::1] issued, Py_ssize_t at) noexcept nogil
     cdef bint see(self, double x) noexcept nogil

@@ -9,7 +9,7 @@ from cython.cimports.streamcal.kernels.newton.implicit_regression import clamped
 from cython.cimports.streamcal.kernels.newton.regressions import Regressions
 
 FIRST = cython.declare(cython.Py_ssize_t, 10)
-"""Number of scores whose mean says where the prior of the regressions is centred."""
+"""Number of scores whose mean is the centre of the prior of the regressions."""
 NEAR = cython.declare(cython.double, 3.0)
 """Mean log-odds within ± this (probabilities from 0.05 to 0.95) count as 0."""
 
@@ -38,7 +38,7 @@ class ScoreRegressions:
         self._seen, self._total, self._off_centre = 0, 0.0, False
 
     def _cut(self, block: cython.double[::1]):
-        """Set the arrays, which are parts of one: each array apart takes 0.4 kB more."""
+        """Make the arrays slices of one block: separate arrays take 0.4 kB more each."""
         at: cython.Py_ssize_t = SHOWN + self.means
         self._phi, self._means = block[:at], block[at:]
 
@@ -51,9 +51,9 @@ class ScoreRegressions:
         for k in range(self.means):
             self._phi[SHOWN + k] = self._means[k] if means is None else means[at + k]
 
-    def predict(self, one):
+    def predict(self, index):
         """Return the log-odds that a regression forecasts where it was shown."""
-        return clamped(self.regressions.predict(one, self._phi), LARGEST)
+        return clamped(self.regressions.predict(index, self._phi), LARGEST)
 
     def write_means(self, out, at):
         """Write the means from an index of a record on."""

@@ -17,7 +17,7 @@ cdef class AnchoredLogistic:
     cdef QuadraticModel model
     cdef TaylorSums sums
     cdef readonly bint anchored  # whether the sums are those of the points
-    cdef Py_ssize_t first_held  # the first entry in the sums
+    cdef Py_ssize_t first_summed  # the first entry in the sums
     cdef long long compacted  # how often entries had moved by then
     cdef double left_out  # a bound on the weight of the entries before
     cdef readonly long long served  # fits from these sums

@@ -49,10 +49,10 @@ _REMAINDER = cython.declare(cython.double, 31.0 / 362880.0)
 _MAX_STEPS = cython.declare(cython.int, 12)
 #: The largest r of parameters that the series is evaluated at.
 _FARTHEST = cython.declare(cython.double, 1.0)
-#: What a point costs that is added to the sums of one feature, or of two, in visits of a point by a pass.
+#: Cost of adding a point to the sums of one feature, or of two, in visits of a point by a pass.
 _ANCHORING = cython.declare(cython.longlong, 5)
 _ANCHORING_TWO = cython.declare(cython.longlong, 15)
-#: The most times that this cost is waited for.
+#: The anchor moves once passes have cost at most this many times as much.
 _MOST_PATIENCE = cython.declare(cython.longlong, 63)
 
 _ORDER = cython.declare(cython.int, ORDER)
@@ -63,7 +63,7 @@ _LARGEST_TARGET = cython.declare(cython.double, math.nextafter(1.0, 0.0))
 
 
 def regularised_targets(negative: cython.double, positive: cython.double) -> tuple[cython.double, cython.double]:
-    """Platt's t₊ and t₋ for these weights of the negative and of the positive labels."""
+    """Return Platt's t₊ and t₋ for these weights of the negative and of the positive labels."""
     return min((positive + 1.0) / (positive + 2.0), _LARGEST_TARGET), 1.0 / (negative + 2.0)
 
 
@@ -83,7 +83,7 @@ class AnchoredLogistic:
         self.model = QuadraticModel(self.points, two, constant, targets, ridge)
         self.sums = TaylorSums(self.model, two, constant)
         self.d, self.fitted = np.zeros(3).data, np.zeros(3).data
-        self.served = self.visited = self.first_held = self.compacted = self.patience = 0
+        self.served = self.visited = self.first_summed = self.compacted = self.patience = 0
         self.left_out = 0.0
         self.anchored = False
 
@@ -107,7 +107,7 @@ class AnchoredLogistic:
         i = self.points.place[slot]
         if not self.points._changes(slot, u, v, w):
             return
-        if self.anchored and i >= self.first_held:
+        if self.anchored and i >= self.first_summed:
             self.sums._add(self.points.u[i], self.points.v[i], -self.points._weight(i), slot & 1)
         self.passes.replace(slot, u, v, w)
         if self.anchored and w > 0.0:
@@ -130,7 +130,7 @@ class AnchoredLogistic:
         self.model._measure(
             self.points.u, self.points.v, self.points.negative, self.points.positive, start, self.points.end
         )
-        self.first_held, self.compacted = start, self.points.compacted
+        self.first_summed, self.compacted = start, self.points.compacted
         self.left_out = self.points.upto[start - 1] if start > 0 else 0.0
         self.sums._clear(a, b, c)
         for i in range(start, self.points.end):
@@ -148,7 +148,7 @@ class AnchoredLogistic:
         """
         if self.points.live == 0:
             return False
-        if self.anchored and self.compacted != self.points.compacted and self.first_held > 0:
+        if self.anchored and self.compacted != self.points.compacted and self.first_summed > 0:
             self.anchored = False  # entries have moved
         if self.anchored and not self.sums._worn() and self._newton(t_plus, t_minus) and self._bound() <= _CERTIFIED:
             self.model._write(self.fitted)
@@ -181,7 +181,7 @@ class AnchoredLogistic:
 
     @cython.locals(i=cython.int, _step=cython.int)
     def _newton(self, t_plus: cython.double, t_minus: cython.double) -> cython.bint:
-        """Newton's method on the Taylor series, from the last θ; whether it has converged."""
+        """Run Newton's method on the Taylor series, from the last θ; return whether it has converged."""
         self._set_distance()
         for _step in range(_MAX_STEPS):
             self.sums._expand(self.d)

@@ -47,7 +47,7 @@ class AnchoredStream:
     offset = cython.declare(cython.double, visibility="public")
     _sums: CellSums
     _borders: cython.const[cython.double][::1]
-    _found: cython.double[::1]
+    _cell_points: cython.double[::1]
     _curved: cython.bint
     _shift: cython.double
 
@@ -59,7 +59,7 @@ class AnchoredStream:
         shift: cython.double = 0.0,
     ):
         self._sums, self._borders = sums, borders
-        self._found = np.zeros(4).data
+        self._cell_points = np.zeros(4).data
         self._curved, self._shift = curved, shift
         self.following = self.solved = self.fitted = False
         self.slope = self.second = self.offset = np.nan
@@ -118,9 +118,9 @@ class AnchoredStream:
             self._sums._factor = 1.0
         for k in range(self._sums._number):
             cell = self._sums._changed[k]
-            find_points(self._sums._cells, cell, self._borders[cell], self._borders[cell + 1], self._found)
-            self._replace(kernel, 2 * cell, self._found[0], self._found[1])
-            self._replace(kernel, 2 * cell + 1, self._found[2], self._found[3])
+            find_points(self._sums._cells, cell, self._borders[cell], self._borders[cell + 1], self._cell_points)
+            self._replace(kernel, 2 * cell, self._cell_points[0], self._cell_points[1])
+            self._replace(kernel, 2 * cell + 1, self._cell_points[2], self._cell_points[3])
         self._sums._number = 0
         return self.following
 
@@ -142,7 +142,7 @@ class AnchoredStream:
     @cython.nogil
     @cython.exceptval(check=False)
     def _fit(self, kernel: AnchoredLogistic, unit: cython.double) -> cython.bint:
-        """Whether the fit is certified; then slope and offset are those of it."""
+        """Return whether the fit is certified; slope and offset are then those of the fit."""
         t_plus: cython.double = 1.0
         t_minus: cython.double = 0.0
         if kernel.targets:

@@ -80,7 +80,7 @@ def implicit(z, c, y):
 
 
 def curvature(z):
-    """σ(z)(1 − σ(z))."""
+    """Return σ(z)(1 − σ(z))."""
     e: cython.double = exp(-abs(z))
     return e / ((1.0 + e) * (1.0 + e))
 
@@ -121,7 +121,7 @@ class ForgettingRegression:
         return z
 
     def learn(self, phi, y, w):
-        """One step on the label y at these features, of weight w."""
+        """Learn the label y at these features, of weight w."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         m: cython.double
@@ -146,7 +146,7 @@ class ForgettingRegression:
                 self._a[j, k] += h * (phi[j] * phi[k])
 
     def state(self):
-        """[θ, the rows of A] as plain data, for `load`."""
+        """Return [θ, the rows of A] as plain data, for `load`."""
         return [np.asarray(self._theta).tolist(), np.asarray(self._a).tolist()]
 
     def load(self, theta, a):

@@ -10,20 +10,20 @@ nan = cython.declare(cython.double, float("nan"))
 
 
 def predict_each(newtons: list, scores: list):
-    """`predict_fast` of each of several at its own score, a list."""
+    """Return `predict_fast` of each of several at its own score, a list."""
     i: cython.Py_ssize_t
     if len(newtons) != len(scores):
         raise ValueError("lengths differ")
-    found: list = [nan] * len(scores)
+    probabilities: list = [nan] * len(scores)
     for i in range(len(scores)):
-        one = newtons[i]
-        found[i] = one.predict_fast(scores[i])
-    return found
+        newton = newtons[i]
+        probabilities[i] = newton.predict_fast(scores[i])
+    return probabilities
 
 
 @cython.cfunc
 def _learn_beyond(newton: object, score: object, y: object, w: object) -> cython.bint:
-    """`step` at ±limit for a float in [0, 1] beyond it, a bool and a float weight; whether it was."""
+    """Do `step` at ±limit for a float in [0, 1] beyond it, a bool and a float weight; return whether it did."""
     limit: cython.double = newton.limit
     s: cython.double
     x: cython.double
@@ -39,7 +39,7 @@ def _learn_beyond(newton: object, score: object, y: object, w: object) -> cython
 
 
 def learn_each(newtons: list, scores: list, labels: list, w: object):
-    """`learn_fast` of each of several on its own score and label, of one weight, or `step` at ±limit.
+    """Do `learn_fast` of each of several on its own score and label, of one weight, or `step` at ±limit.
 
     Returns the places whose observations need the full checks, for which nothing was done, and those whose scores were
     beyond the limit.
@@ -50,9 +50,9 @@ def learn_each(newtons: list, scores: list, labels: list, w: object):
     if not len(newtons) == len(scores) == len(labels):
         raise ValueError("lengths differ")
     for i in range(len(scores)):
-        one = newtons[i]
-        if not one.learn_fast(scores[i], labels[i], w):
-            if _learn_beyond(one, scores[i], labels[i], w):
+        newton = newtons[i]
+        if not newton.learn_fast(scores[i], labels[i], w):
+            if _learn_beyond(newton, scores[i], labels[i], w):
                 beyond.append(i)
             else:
                 left.append(i)

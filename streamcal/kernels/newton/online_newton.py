@@ -78,7 +78,7 @@ def _set_features(size: cython.Py_ssize_t, x: cython.double, z: cython.p_double)
 @cython.nogil
 @cython.exceptval(check=False)
 def _sigmoid_of(size: cython.Py_ssize_t, theta: cython.p_double, z: cython.p_double) -> cython.double:
-    """σ(θ·z)."""
+    """Return σ(θ·z)."""
     k: cython.Py_ssize_t
     total: cython.double = theta[0] * z[0]
     e: cython.double
@@ -161,7 +161,7 @@ def _solve(
 @cython.nogil
 @cython.exceptval(check=False)
 def _squared_norm(size: cython.Py_ssize_t, v: cython.p_double) -> cython.double:
-    """v·v."""
+    """Return v·v."""
     k: cython.Py_ssize_t
     total: cython.double = 0.0
     for k in range(size):
@@ -222,7 +222,7 @@ class OnlineNewton:
         return self.predict(log_odds(score, self.limit)) if fast_score(score, 0.0, 1.0) else nan
 
     def learn_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`step` for a float in [0, 1], a bool and a float weight within the limit; whether it was."""
+        """Do `step` for a float in [0, 1], a bool and a float weight within the limit; return whether it did."""
         x: cython.double = fast_log_odds(score, y, w, self.limit)
         if x != x:
             return False
@@ -230,12 +230,12 @@ class OnlineNewton:
         return True
 
     def predict(self, x: cython.double) -> cython.double:
-        """σ(θ·z) at the log-odds x."""
+        """Return σ(θ·z) at the log-odds x."""
         z: cython.double[3] = [0.0, 0.0, 0.0]
         return self._forecast(x, z)
 
     def step(self, x: cython.double, y: cython.double, w: cython.double) -> cython.void:
-        """One step on the label y at the log-odds x, of weight w."""
+        """Learn the label y at the log-odds x, of weight w."""
         z: cython.double[3] = [0.0, 0.0, 0.0]
         p: cython.double = self._forecast(x, z)
         self._learn(z, p, y, w)
@@ -268,7 +268,7 @@ class OnlineNewton:
                 self._step(3, z, (p if k == 0 else _sigmoid_of(3, self._theta, z)) - y, weight)
 
     def _step(self, size: cython.Py_ssize_t, z: cython.p_double, error: cython.double, w: cython.double) -> cython.void:
-        """One step of relative weight w, with the gradient error·z."""
+        """Make a step of relative weight w, with the gradient error·z."""
         k: cython.Py_ssize_t
         g: cython.double[3] = [0.0, 0.0, 0.0]
         target: cython.double[3] = [0.0, 0.0, 0.0]
@@ -344,7 +344,7 @@ class OnlineNewton:
         w: cython.const[cython.double][:],
         predictions: cython.double[::1],
     ):
-        """`predict`, unless `predictions` is empty, and then `step` for each score in [0, 1]; none of weight 0.
+        """Do `predict`, unless `predictions` is empty, and then `step` for each score in [0, 1] whose weight is not 0.
 
         The log-odds of the next score are computed before the step, whose operations wait for one another.
         """
@@ -368,11 +368,11 @@ class OnlineNewton:
                     self._learn(z, p, y[i], w[i])
 
     def parameters(self):
-        """θ, as a tuple."""
+        """Return θ, as a tuple."""
         return tuple([self._theta[k] for k in range(self._size)])
 
     def state(self):
-        """(θ, D, the rows of L below the diagonal, weight, state of the weight scale), concatenated, for `load`."""
+        """Return (θ, D, rows of L below the diagonal, weight, state of the weight scale), concatenated, for `load`."""
         below = self._size * (self._size - 1) // 2
         d, l = [self._d[k] for k in range(self._size)], [self._l[k] for k in range(below)]  # noqa: E741
         return (*self.parameters(), *d, *l, self.weight, *self._scale.state())

@@ -139,7 +139,7 @@ class OnlineSoftmax:
 
     @cython.cfunc
     def _step(self, places: list, x: list, came: cython.Py_ssize_t, w: cython.double):
-        """One step of relative weight w."""
+        """Make a step of relative weight w."""
         size: cython.Py_ssize_t = 2 * self.classes
         i: cython.Py_ssize_t
         j: cython.Py_ssize_t
@@ -252,16 +252,16 @@ class OnlineSoftmax:
                 low = middle
             else:
                 high = middle
-        found = vectors @ (values / (values + high) * start)
+        projected = vectors @ (values / (values + high) * start)
         for i in range(size):
-            self.delta[i] = found[i]
+            self.delta[i] = projected[i]
 
     def log_odds(self, places: list, x: list):
         """Return slope · x + offset of each of the classes `places`, a list; x itself where the place is None."""
         j: cython.Py_ssize_t
         k: cython.Py_ssize_t
         value: cython.double
-        found: list = list(x)
+        log_odds: list = list(x)
         if len(x) != len(places):
             raise ValueError(f"{len(places)} classes and {len(x)} scores")
         for j in range(len(x)):
@@ -269,15 +269,15 @@ class OnlineSoftmax:
                 k, value = places[j], x[j]
                 if not 0 <= k < self.classes:
                     raise ValueError(f"there is no class {k} of {self.classes}")
-                found[j] = (1.0 + self.delta[2 * k]) * value + self.delta[2 * k + 1]
-        return found
+                log_odds[j] = (1.0 + self.delta[2 * k]) * value + self.delta[2 * k + 1]
+        return log_odds
 
     def parameters(self):
-        """[slope, offset] of each class."""
+        """Return [slope, offset] of each class."""
         return [[1.0 + self.delta[2 * k], self.delta[2 * k + 1]] for k in range(self.classes)]
 
     def state(self):
-        """(δ, D, rows of L below the diagonal, m, weight, state of the weight scale), for `load`."""
+        """Return (δ, D, rows of L below the diagonal, m, weight, state of the weight scale), for `load`."""
         size = 2 * self.classes
         rows = [[self.l[i * self.room + j] for j in range(i)] for i in range(size)]
         return (

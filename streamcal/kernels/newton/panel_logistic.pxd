@@ -16,7 +16,7 @@ cdef class PanelLogistic:
     cdef double[::1] _w
     cdef double[::1] _weights  # of the nodes
     cdef double[::1] _positive
-    cdef Py_ssize_t[::1] _held  # points in each panel
+    cdef Py_ssize_t[::1] _inside  # points in each panel
     cdef const double[::1] _edges
     cdef const double[::1] _places  # of the nodes of a panel on [−1, 1], and their barycentric weights
     cdef const double[::1] _barycentric
@@ -35,7 +35,7 @@ cdef class PanelLogistic:
     cdef double[::1] _moments
     cdef double[::1] _cross
     cdef double[::1] _terms  # of the bases at a point
-    cdef double[::1] _found  # the coefficients of the program
+    cdef double[::1] _solution  # the coefficients of the program
     cdef double[::1] _fitted  # memory of `coefficients`
     cdef double[::1] _resolved  # c for which the panels are known to be narrow enough
     cdef bint _is_resolved

@@ -98,22 +98,22 @@ class PanelLogistic:
     """
 
     def __init__(self, degree: cython.Py_ssize_t, panels: cython.Py_ssize_t, size: cython.Py_ssize_t):
-        found = tables(degree, panels)
+        arrays = tables(degree, panels)
         nodes = panels * _ORDER
         self.degree, self.panels, self._m, self._nodes = degree, panels, degree + 1, nodes
-        self._edges, self._places, self._barycentric = found[:3]
-        self._basis, self._at_nodes, self._products, self._variation, self._growth = found[3:]
+        self._edges, self._places, self._barycentric = arrays[:3]
+        self._basis, self._at_nodes, self._products, self._variation, self._growth = arrays[3:]
         self._qp = self._program = MonotoneQP(degree)
-        self._found = self._qp.coefficients.data
+        self._solution = self._qp.coefficients.data
         self._moments, self._cross = np.zeros(2 * degree + 1).data, np.zeros(degree + 1).data
         self._qp.watch(self._moments, self._cross)
         self._u, self._w = np.zeros(size).data, np.zeros(size).data
         self._weights, self._positive = np.zeros(nodes).data, np.zeros(nodes).data
         self._height, self._goal = np.zeros(nodes).data, np.zeros(nodes).data
-        self._held, self._share = np.zeros(panels, dtype=np.intp).data, np.zeros(_ORDER).data
+        self._inside, self._share = np.zeros(panels, dtype=np.intp).data, np.zeros(_ORDER).data
         self._c, self._resolved = np.zeros(degree + 1).data, np.zeros(degree + 1).data
         self._terms = np.zeros(2 * degree + 1).data
-        self._padded = np.zeros(len(found[3]) // nodes).data
+        self._padded = np.zeros(len(arrays[3]) // nodes).data
         self._curvature, self._pull = np.zeros(nodes).data, np.zeros(nodes).data
         self.coefficients = np.zeros(degree + 1)
         self._fitted = self.coefficients.data
@@ -145,7 +145,7 @@ class PanelLogistic:
         if not self._resolves(self._terms):
             return False
         for i in range(self._m):
-            self._c[i] = self._found[i] = self._terms[i]
+            self._c[i] = self._solution[i] = self._terms[i]
         self._rise()
         self._sum()
         return True
@@ -176,7 +176,7 @@ class PanelLogistic:
             self._since = _MOST_SINCE
         if self._since >= _MOST_SINCE:
             for i in range(self._m):
-                self._found[i] = self._c[i]
+                self._solution[i] = self._c[i]
             self._rise()
             self._sum()
         for _step in range(_MAX_STEPS):
@@ -185,20 +185,20 @@ class PanelLogistic:
             change = self._rise()
             if change <= _LAST_STEP:
                 for i in range(self._m):
-                    self._fitted[i] = _LIMIT * (2.0 * self._found[i] - 1.0)
-                return self._resolves(self._found)
+                    self._fitted[i] = _LIMIT * (2.0 * self._solution[i] - 1.0)
+                return self._resolves(self._solution)
             if not change <= _LONGEST_STEP:
                 return False
             self._sum()
         return False
 
     def _weigh(self) -> cython.void:
-        """Weight the nodes anew, in a pass over the points."""
+        """Recompute the weights of the nodes, in a pass over the points."""
         i: cython.Py_ssize_t
         for i in range(self._nodes):
             self._weights[i] = self._positive[i] = 0.0
         for i in range(self.panels):
-            self._held[i] = 0
+            self._inside[i] = 0
         self._total = 0.0
         for i in range(self._w.shape[0]):
             if self._w[i] > 0.0:
@@ -232,7 +232,7 @@ class PanelLogistic:
         positive: cython.double[::1] = self._positive
         for k in range(_ORDER):
             gap = place - self._places[k]
-            if gap == 0.0:  # the point is a node: the others get nothing that counts beside it
+            if gap == 0.0:  # the point is a node: the shares of the others are negligible
                 gap = 1e-300
             share[k] = self._barycentric[k] / gap
             total += share[k]
@@ -251,12 +251,12 @@ class PanelLogistic:
         """Count a point that has come or gone. Panels without points are not read, and have no weight."""
         k: cython.Py_ssize_t
         if sign > 0.0:
-            self._held[panel] += 1
-            if self._held[panel] == 1:
+            self._inside[panel] += 1
+            if self._inside[panel] == 1:
                 self._is_resolved = False
             return
-        self._held[panel] -= 1
-        if self._held[panel] == 0:
+        self._inside[panel] -= 1
+        if self._inside[panel] == 0:
             for k in range(panel * _ORDER, (panel + 1) * _ORDER):
                 self._weights[k] = self._positive[k] = 0.0
 
@@ -297,14 +297,14 @@ class PanelLogistic:
         for j in range(nodes):
             goal[j] = 0.0
         for i in range(self._m):
-            self._padded[i] = self._found[i]
+            self._padded[i] = self._solution[i]
         for i in range(0, self._padded.shape[0], 4):
             c0, c1, c2, c3 = self._padded[i], self._padded[i + 1], self._padded[i + 2], self._padded[i + 3]
             rows = self._basis[i * nodes :]
             for j in range(nodes):
                 goal[j] += c0 * rows[j] + c1 * rows[nodes + j] + (c2 * rows[2 * nodes + j] + c3 * rows[3 * nodes + j])
         for i in range(self.panels):
-            if self._held[i] > 0:
+            if self._inside[i] > 0:
                 for j in range(i * _ORDER, (i + 1) * _ORDER):
                     most = max(most, fabs(goal[j] - self._height[j]))
         return 2.0 * _LIMIT * most
@@ -316,14 +316,14 @@ class PanelLogistic:
         panel: cython.Py_ssize_t
         p: cython.double
         for i in range(self._m):
-            self._c[i] = self._found[i]
+            self._c[i] = self._solution[i]
             self._cross[i] = 0.0
         for i in range(2 * self._m - 1):
             self._moments[i] = 0.0
         for j in range(self._nodes):
             self._height[j] = self._goal[j]
         for panel in range(self.panels):
-            if self._held[panel] == 0:
+            if self._inside[panel] == 0:
                 continue
             for j in range(panel * _ORDER, (panel + 1) * _ORDER):
                 p = 1.0 / (1.0 + exp(-_LIMIT * (2.0 * self._height[j] - 1.0)))
@@ -336,7 +336,7 @@ class PanelLogistic:
         self._since = 0
 
     def _resolves(self, c: cython.double[::1]) -> cython.bint:
-        """Whether η is accepted in the ellipses of all panels that hold points."""
+        """Return whether η is accepted in the ellipses of all panels that hold points."""
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         panel: cython.Py_ssize_t
@@ -351,7 +351,7 @@ class PanelLogistic:
             return True
         self._is_resolved = False
         for panel in range(self.panels):
-            if self._held[panel] == 0:
+            if self._inside[panel] == 0:
                 continue
             middle = varies = 0.0
             for k in range(self._m):

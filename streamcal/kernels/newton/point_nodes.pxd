@@ -21,7 +21,7 @@ cdef class PointNodes:
     cdef double[::1] negative
     cdef double[::1] positive
     # by panel and label
-    cdef double[::1] held
+    cdef double[::1] weight
     cdef double[::1] handled  # weight that came and went
     cdef Py_ssize_t[::1] number  # of points
 

@@ -35,8 +35,8 @@ _MOST_PANELS = cython.declare(cython.Py_ssize_t, 64)
 #: mδ of new panels, and where nothing is certain: the bound grows with it, and is of use up to some 1.5.
 _WIDTH = cython.declare(cython.double, 1.2)
 _STEEP = cython.declare(cython.double, 2.0)
-#: Panels are of no use once a label of one has taken in and given back this many times the weight that is left in it:
-#: rounding adds up to as many units.
+#: Panels are discarded once the weight added to and removed from a label of one exceeds this many times the weight that
+#: is left: rounding adds up to as many units.
 WORN = 64.0
 #: An extent of the ellipse in units of b: |u′| and |v′| are at most 1/cos 1 in it.
 _STEEPEST = cython.declare(cython.double, 1.0 / math.cos(1.0))
@@ -54,7 +54,7 @@ class PointNodes:
         self.places, self.barycentric = np.cos(angles).data, (np.sin(angles) * (-1.0) ** np.arange(_NODES)).data
         self.u, self.v, self.negative, self.positive = (np.zeros(_MOST_PANELS * _NODES).data for _ in range(4))
         self.share = np.zeros(_NODES).data
-        self.held, self.handled = np.zeros(2 * _MOST_PANELS).data, np.zeros(2 * _MOST_PANELS).data
+        self.weight, self.handled = np.zeros(2 * _MOST_PANELS).data, np.zeros(2 * _MOST_PANELS).data
         self.number = np.zeros(2 * _MOST_PANELS, dtype=np.intp).data
         self.holds, self.panels, self.size = False, 0, 0
         self.start = self.half = self.error = self.extent = 0.0
@@ -74,7 +74,7 @@ class PointNodes:
         self.size = self.panels * _NODES
         self.half, self.start = half, 0.5 * (low + high) - half * self.panels
         for i in range(2 * self.panels):
-            self.held[i] = self.handled[i] = 0.0
+            self.weight[i] = self.handled[i] = 0.0
             self.number[i] = 0
         for i in range(self.panels):
             for k in range(_NODES):
@@ -113,14 +113,14 @@ class PointNodes:
         to = self.positive if positive else self.negative
         for k in range(_NODES):
             to[first + k] += total * self.share[k]
-        self.held[label] += w if comes else -w
+        self.weight[label] += w if comes else -w
         self.handled[label] += w
         self.number[label] += 1 if comes else -1
         if self.number[label] == 0:
             for k in range(_NODES):
                 to[first + k] = 0.0
-            self.held[label] = self.handled[label] = 0.0
-        elif not self.handled[label] <= _WORN * self.held[label]:
+            self.weight[label] = self.handled[label] = 0.0
+        elif not self.handled[label] <= _WORN * self.weight[label]:
             self.holds = False
 
     @cython.locals(i=cython.Py_ssize_t)
@@ -130,11 +130,11 @@ class PointNodes:
             self.negative[i] *= factor
             self.positive[i] *= factor
         for i in range(2 * self.panels):
-            self.held[i] *= factor
+            self.weight[i] *= factor
             self.handled[i] *= factor
 
     def _narrow(self, slope: cython.double) -> cython.bint:
-        """Whether half as many nodes would do for log-odds of this slope."""
+        """Return whether half as many nodes would do for log-odds of this slope."""
         return self.half * (max(slope, 1.0) if self.two else slope) < 0.5 * _WIDTH
 
     @cython.locals(b=cython.double, a=cython.double, radius=cython.double)

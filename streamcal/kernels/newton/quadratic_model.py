@@ -145,7 +145,7 @@ class QuadraticModel:
         return self.leverage > 0.0 and isfinite(self.leverage)
 
     def _bends(self, last: cython.double) -> cython.bint:
-        """Whether bending is possible, and of use where a step with a smaller r than `last` is the last one."""
+        """Return whether bending is possible, and of use where a step with a smaller r than `last` is the last one."""
         return not self.bounded and last < self.leverage * self.size <= _MOST_BENT
 
     @cython.locals(i=cython.Py_ssize_t, f1=cython.double, f2=cython.double, change=cython.double, term=cython.double)
@@ -265,16 +265,16 @@ class QuadraticModel:
             (f[0] * x[0] + f[3] * x[1] + f[6] * x[2]) ** 2 + (f[4] * x[1] + f[7] * x[2]) ** 2 + (f[8] * x[2]) ** 2
         )
 
-    @cython.locals(i=cython.int, found=cython.double)
+    @cython.locals(i=cython.int, total=cython.double)
     def _spread(self, x: cython.double, y: cython.double, z: cython.double) -> cython.double:
         """Return a bound on the dual norm of a vector whose entries are at most these in size."""
-        found = 0.0
+        total = 0.0
         for i in range(3):
             self.trial[0] = self.trial[1] = self.trial[2] = 0.0
             self.trial[i] = x if i == 0 else y if i == 1 else z
             if self.trial[i] > 0.0:
-                found += self._forward(self.trial)
-        return found
+                total += self._forward(self.trial)
+        return total
 
     @cython.locals(u=cython.double, v=cython.double)
     def _set_corner(self, i: cython.int) -> cython.void:

@@ -304,7 +304,7 @@ class RecentLogistic:
 
     @cython.locals(left=cython.double)
     def _certified(self, left_out: cython.double) -> cython.bint:
-        """Whether the log-odds of all points are those at the minimum, but for what is accepted."""
+        """Return whether the log-odds of all points are those at the minimum, but for what is accepted."""
         left = self.model.left + self.model.leverage * left_out
         if self.by_nodes:
             self.nodes._bound(max(self.fitted[0], self.fitted[1]))

@@ -47,7 +47,7 @@ class RecentPoints:
             self.replace(slots[i], u[i], v[i], w[i])
 
     def _changes(self, slot: cython.Py_ssize_t, u: cython.double, v: cython.double, w: cython.double) -> cython.bint:
-        """Whether the point of a slot is another one."""
+        """Return whether the point of a slot is another one."""
         i: cython.Py_ssize_t = self.place[slot]
         if i < 0:
             return w > 0.0

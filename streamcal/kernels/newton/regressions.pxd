@@ -22,5 +22,5 @@ cdef class Regressions:
     cdef double[::1] _centre  # features at which the prior holds the offset; empty where that is log-odds 0
     cdef Py_ssize_t _offset  # the index of the constant among them
 
-    cpdef double predict(self, Py_ssize_t one, const double[::1] phi) noexcept nogil
-    cpdef void learn(self, Py_ssize_t one, const double[::1] phi, double y, double w, bint forgets) noexcept nogil
+    cpdef double predict(self, Py_ssize_t index, const double[::1] phi) noexcept nogil
+    cpdef void learn(self, Py_ssize_t index, const double[::1] phi, double y, double w, bint forgets) noexcept nogil

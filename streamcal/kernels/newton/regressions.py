@@ -25,12 +25,13 @@ AT = cython.declare(cython.Py_ssize_t, 2)
 
 
 class Plan:
-    """What regressions are before they learn; any number of `Regressions` share one.
+    """The sizes, rates of forgetting and starting values of regressions; any number of `Regressions` share a plan.
 
     Parameters
     ----------
     regressions : list of tuples
-        Of each: the indices of its features, and for each coordinate λ, the precision (A₀ is diagonal) and θ at first.
+        For each regression the indices of its features, and for each coordinate λ, the precision (A₀ is diagonal) and
+        the initial θ.
     """
 
     def __init__(self, regressions):
@@ -41,8 +42,8 @@ class Plan:
                 raise ValueError(f"a regression of {size} coordinates is larger than {MOST}")
             table.append((size, len(places), len(inverse)))
             places.extend(where)
-            growth.extend([one**-0.5 for one in keep])
-            renewal.extend([(1.0 - one**size) * held for one, held in zip(keep, precision, strict=True)])
+            growth.extend([part**-0.5 for part in keep])
+            renewal.extend([(1.0 - part**size) * p for part, p in zip(keep, precision, strict=True)])
             precisions.extend(precision)
             start.extend(theta)
             inverse.extend(np.diag(1.0 / np.array(precision)).ravel().tolist())
@@ -54,7 +55,7 @@ class Plan:
 
     def sizes(self):
         """Return the number of coordinates of each regression."""
-        return [int(self._table[one, SIZE]) for one in range(self.number)]
+        return [int(self._table[index, SIZE]) for index in range(self.number)]
 
 
 class Regressions:
@@ -72,21 +73,21 @@ class Regressions:
         self._offset = 0
 
     def _cut(self, block: cython.double[::1], at: cython.Py_ssize_t, number: cython.Py_ssize_t):
-        """Set the arrays, which are parts of one: each array apart takes 0.3 kB more."""
+        """Make the arrays slices of one block: separate arrays take 0.3 kB more each."""
         end: cython.Py_ssize_t = block.shape[0] - number
         self._theta, self._inverse, self._turns, self._centre = block[:at], block[at:end], block[end:], block[:0]
 
-    def predict(self, one, phi):
+    def predict(self, index, phi):
         """Return θ·φ of a regression."""
         k: cython.Py_ssize_t
-        start: cython.Py_ssize_t = self.plan._table[one, START]
+        start: cython.Py_ssize_t = self.plan._table[index, START]
         z: cython.double = 0.0
-        for k in range(start, start + self.plan._table[one, SIZE]):
+        for k in range(start, start + self.plan._table[index, SIZE]):
             z += self._theta[k] * phi[self.plan._places[k]]
         return z
 
-    def learn(self, one, phi, y, w, forgets):
-        """One step of a regression on the label y at the features φ, of weight w; whether it forgets before."""
+    def learn(self, index, phi, y, w, forgets):
+        """Learn the label y of weight w at the features φ; `forgets` says whether the regression forgets before."""
         _step(
             self._theta,
             self._inverse,
@@ -97,7 +98,7 @@ class Regressions:
             self._centre,
             self._offset,
             self._turns,
-            one,
+            index,
             phi,
             y,
             min(w, HEAVIEST),
@@ -112,17 +113,17 @@ class Regressions:
         alone = np.count_nonzero(phi) == 1  # the constant itself
         self._centre, self._offset = np.zeros(0) if alone else np.array(phi), offset
         places, precisions, inverse = np.asarray(self.plan._places), self.plan.precisions, np.asarray(self._inverse)
-        for one in range(self.plan.number):
-            size, start, at = (int(number) for number in np.asarray(self.plan._table)[one])
-            prior, held = np.diag(precisions[start : start + size]), np.asarray(phi)[places[start : start + size]]
+        for index in range(self.plan.number):
+            size, start, at = (int(number) for number in np.asarray(self.plan._table)[index])
+            prior, features = np.diag(precisions[start : start + size]), np.asarray(phi)[places[start : start + size]]
             k = places[start : start + size].tolist().index(offset)
             p = prior[k, k]
             prior[k, k] = 0.0
-            held_there = np.linalg.inv(prior + p * np.outer(held, held))
-            inverse[at : at + size * size] = (0.5 * (held_there + held_there.T)).ravel()  # symmetric to the last bit
+            block = np.linalg.inv(prior + p * np.outer(features, features))
+            inverse[at : at + size * size] = (0.5 * (block + block.T)).ravel()  # symmetric to the last bit
 
     def state(self):
-        """[θ, P, turns] of all as plain data, for `load`."""
+        """Return [θ, P, turns] of all regressions as plain data, for `load`."""
         return [np.asarray(self._theta).tolist(), np.asarray(self._inverse).tolist(), [int(k) for k in self._turns]]
 
     def load(self, theta, inverse, turns):
@@ -139,12 +140,12 @@ class Regressions:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _renewed(
+def _along_centre(
     inverse: cython.const[cython.double][::1],
     at: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
     grown: cython.p_double,
-    held: cython.p_double,
+    h: cython.p_double,
     r: cython.p_double,
 ) -> cython.double:
     """Set r = Λ⁻¹PΛ⁻¹h, and return h·r, h being the centre."""
@@ -154,15 +155,45 @@ def _renewed(
     for k in range(size):
         r[k] = 0.0
     for j in range(size):
-        u = held[j] * grown[j]
+        u = h[j] * grown[j]
         if u != 0.0:
             for k in range(size):
                 r[k] = r[k] + u * inverse[at + j * size + k]
     u = 0.0
     for k in range(size):
         r[k] = r[k] * grown[k]
-        u += r[k] * held[k]
+        u += r[k] * h[k]
     return u
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _forget(
+    inverse: cython.double[::1],
+    at: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    grown: cython.p_double,
+    r: cython.p_double,
+    f: cython.p_double,
+    g: cython.p_double,
+) -> cython.void:
+    """Replace P by Λ⁻¹PΛ⁻¹ − rrᵀ, and add Pf to g.
+
+    P stays symmetric to the last bit, since products are the same in any order: asymmetry would grow by 1/λ a step.
+    """
+    j: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    c: cython.double
+    for j in range(size):
+        c = r[j]
+        for k in range(size):
+            inverse[at + k] = grown[j] * grown[k] * inverse[at + k] - c * r[k]
+        if f[j] != 0.0:
+            for k in range(size):
+                g[k] = g[k] + f[j] * inverse[at + k]
+        at += size
 
 
 @cython.cfunc
@@ -232,26 +263,25 @@ def _step(
     centre: cython.const[cython.double][::1],
     offset: cython.Py_ssize_t,
     turns: cython.double[::1],
-    one: cython.Py_ssize_t,
+    index: cython.Py_ssize_t,
     phi: cython.const[cython.double][::1],
     y: cython.double,
     w: cython.double,
     forgets: cython.bint,
 ) -> cython.void:
-    """`Regressions.learn`."""
+    """Do `Regressions.learn`."""
     j: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    size: cython.Py_ssize_t = table[one, SIZE]
-    start: cython.Py_ssize_t = table[one, START]
-    at: cython.Py_ssize_t = table[one, AT]
-    turn: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, turns[one])
-    c: cython.double
+    size: cython.Py_ssize_t = table[index, SIZE]
+    start: cython.Py_ssize_t = table[index, START]
+    at: cython.Py_ssize_t = table[index, AT]
+    turn: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, turns[index])
     u: cython.double
     f = cython.declare(cython.double[24])  # `MOST`
     g = cython.declare(cython.double[24])
     r = cython.declare(cython.double[24])
     grown = cython.declare(cython.double[24])
-    held = cython.declare(cython.double[24])
+    h = cython.declare(cython.double[24])
     for k in range(size):
         f[k] = phi[places[start + k]]
         grown[k] = growth[start + k]
@@ -262,28 +292,19 @@ def _step(
                 for k in range(size):
                     g[k] = g[k] + f[j] * inverse[at + k]
             at += size
-        _move(theta, inverse, start, table[one, AT], size, f, g, y, w)
+        _move(theta, inverse, start, table[index, AT], size, f, g, y, w)
         return
     if centre.shape[0] > 0 and places[start + turn] == offset:
         for k in range(size):
-            held[k] = centre[places[start + k]]
-        u = _renewed(inverse, at, size, grown, held, r)
+            h[k] = centre[places[start + k]]
+        u = _along_centre(inverse, at, size, grown, h, r)
     else:
-        c = grown[turn]
         for k in range(size):
-            r[k] = c * grown[k] * inverse[at + turn * size + k]
+            r[k] = grown[turn] * grown[k] * inverse[at + turn * size + k]
         u = r[turn]
-    # P stays symmetric to the last bit, since a product has no order: what is not symmetric would grow by 1/λ a step.
     u = sqrt(renewal[start + turn] / (1.0 + renewal[start + turn] * u))
     for k in range(size):
         r[k] = u * r[k]
-    for j in range(size):
-        c = r[j]
-        for k in range(size):
-            inverse[at + k] = grown[j] * grown[k] * inverse[at + k] - c * r[k]
-        if f[j] != 0.0:
-            for k in range(size):
-                g[k] = g[k] + f[j] * inverse[at + k]
-        at += size
-    turns[one] = turn + 1 if turn + 1 < size else 0
-    _move(theta, inverse, start, table[one, AT], size, f, g, y, w)
+    _forget(inverse, at, size, grown, r, f, g)
+    turns[index] = turn + 1 if turn + 1 < size else 0
+    _move(theta, inverse, start, at, size, f, g, y, w)

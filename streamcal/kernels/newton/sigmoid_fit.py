@@ -117,7 +117,7 @@ class SigmoidFit:
 
     @cython.cfunc
     def assess(self, alpha: cython.double, beta: cython.double) -> cython.void:
-        """Loss and derivatives at (α, β), with sums about z̄ to avoid cancellation."""
+        """Return the loss and its derivatives at (α, β), with sums about z̄ to avoid cancellation."""
         loss, g, h, hz, moved = 0.0, 0.0, 0.0, 0.0, 0.0
         for j in range(self.size):
             w, a, z = self.w[j], self.a[j], self.z[j]

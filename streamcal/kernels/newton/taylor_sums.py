@@ -128,7 +128,7 @@ class TaylorSums:
 
     @cython.locals(curvature=cython.double)
     def _worn(self) -> cython.bint:
-        """Whether rounding may have added up."""
+        """Return whether rounding may have added up."""
         curvature = self.sums[_MONOMIALS + self._degree(2)]
         if self.two:
             curvature += self.sums[_MONOMIALS + self._degree(2) + 2]

@@ -59,14 +59,14 @@ def place_of(d: cython.double) -> cython.double:
     _i: cython.int
     x: cython.double
     step: cython.double
-    found: cython.double
+    depth: cython.double
     if d <= MIDDLE:
         return 0.0
     # Q(x) ≤ exp(−x²/2) / 2
     x = sqrt(2.0 * d) if d > _table[PLACES - 1, 0] else _place_beyond(d) / EACH
     for _i in range(50):
-        found = depth_of(x)
-        step = (found - d) / exp(found - 0.5 * x * x - HALF_LOG_TAU)
+        depth = depth_of(x)
+        step = (depth - d) / exp(depth - 0.5 * x * x - HALF_LOG_TAU)
         x -= step
         if fabs(step) <= 1e-15 * (1.0 + x):
             break

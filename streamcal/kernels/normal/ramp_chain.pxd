@@ -3,9 +3,9 @@ cimport cython
 
 @cython.final
 cdef class RampChain:
-    cdef tuple _given
+    cdef tuple _ramps
     cdef Py_ssize_t[::1] _first
-    cdef Py_ssize_t[::1] _found  # knots of the halves
+    cdef Py_ssize_t[::1] _last  # knots of the halves
     cdef double[::1] _geometric
     cdef double[::1] _centre
     cdef double[::1] _depth

@@ -65,11 +65,11 @@ def _middle(
 def depths_of(knots: cython.const[cython.double][:]):
     """Return the depths −log Q(|z|) of normal scores z."""
     i: cython.Py_ssize_t
-    found = np.empty(knots.shape[0])
-    depths: cython.double[::1] = found
+    result = np.empty(knots.shape[0])
+    depths: cython.double[::1] = result
     for i in range(knots.shape[0]):
         depths[i] = depth_of(fabs(knots[i]))
-    return found
+    return result
 
 
 class RampChain:
@@ -84,7 +84,7 @@ class RampChain:
         size: cython.Py_ssize_t = 0
         for ramp in ramps:
             size += 2 * len(ramp[0]) + 2
-        self._given, self._chain, self._integrated = ramps, len(ramps), False
+        self._ramps, self._chain, self._integrated = ramps, len(ramps), False
         k = self._chain
         table: cython.double[::1] = np.empty(2 * k + 3 * size)
         self._geometric, self._centre = table[:k], table[k : 2 * k]
@@ -93,13 +93,13 @@ class RampChain:
         self._log = table[k + 2 * size :]
         # Of each ramp the lower half and then the upper one, each from the middle on.
         places: cython.Py_ssize_t[::1] = np.zeros(2 * k + 1, dtype=np.intp)
-        self._first, self._found = places[: k + 1], places[k + 1 :]
+        self._first, self._last = places[: k + 1], places[k + 1 :]
         for k in range(self._chain):
             knots, depths, below, above, self._geometric[k] = ramps[k]
             self._add_halves(k, knots, depths, below, above)
 
     def __reduce__(self):
-        return RampChain, self._given
+        return RampChain, self._ramps
 
     def _add_halves(self, k, knots, depths, below, above):
         """Write the depths and masses of both halves of ramp k; R at the middle is linear in Q between two knots."""
@@ -117,9 +117,9 @@ class RampChain:
         if start < after:
             low, high = below[after - 1], above[start]
         self._centre[k] = low
-        self._first[half + 1] = self._found[half + 1] = self._first[half] + after + 1
+        self._first[half + 1] = self._last[half + 1] = self._first[half] + after + 1
         self._first[half + 2] = self._first[half + 1] + n - start + 1
-        self._found[half] = self._first[half]
+        self._last[half] = self._first[half]
         self._set(self._first[half], -1, MIDDLE, low)
         for i in range(after):
             self._set(self._first[half], i, depths[after - 1 - i], below[after - 1 - i])
@@ -185,14 +185,14 @@ class RampChain:
 
     def _knot(self, half, d):
         """Return the last knot of a half that is not deeper than d: often the one found last, or the next one."""
-        i: cython.Py_ssize_t = self._found[half]
+        i: cython.Py_ssize_t = self._last[half]
         high: cython.Py_ssize_t = self._first[half + 1]
         middle: cython.Py_ssize_t
         if self._depth[i] <= d:
             if i + 1 == high or d < self._depth[i + 1]:
                 return i
             if i + 2 == high or d < self._depth[i + 2]:
-                self._found[half] = i + 1
+                self._last[half] = i + 1
                 return i + 1
         else:
             i = self._first[half]
@@ -202,7 +202,7 @@ class RampChain:
                 i = middle
             else:
                 high = middle
-        self._found[half] = i
+        self._last[half] = i
         return i
 
     def _integrate(self):
@@ -321,7 +321,7 @@ class RampChain:
         k: cython.Py_ssize_t
         side: cython.Py_ssize_t
         place: cython.double
-        knots: cython.const[cython.double][:] = self._given[0][0]
+        knots: cython.const[cython.double][:] = self._ramps[0][0]
         count: cython.Py_ssize_t = knots.shape[0]
         most: cython.Py_ssize_t = count + 1 + self._depth.shape[0]
         table: cython.double[::1] = np.zeros(2 * most + 4)

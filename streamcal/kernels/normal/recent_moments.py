@@ -54,7 +54,7 @@ def _two_sum(a: cython.double, b: cython.double) -> Double:
 @cython.nogil
 @cython.exceptval(check=False)
 def _two_product(a: cython.double, b: cython.double) -> Double:
-    """a·b, exactly (Dekker)."""
+    """Return a·b, exactly (Dekker)."""
     p: cython.double = a * b
     scaled: cython.double = _SPLITTER * a
     a_hi: cython.double = scaled - (scaled - a)
@@ -98,7 +98,7 @@ def _product(a: Double, b: Double) -> Double:
 @cython.nogil
 @cython.exceptval(check=False)
 def _quotient(a: Double, b: Double) -> cython.double:
-    """a/b, rounded to a double."""
+    """Return a/b, rounded to a double."""
     q: cython.double = a.hi / b.hi
     rest: Double = _less(a, _product(Double(hi=q, lo=0.0), b))
     return q + rest.hi / b.hi
@@ -213,8 +213,8 @@ class RecentMoments:
     @cython.nogil
     @cython.exceptval(check=False)
     def _add(self, i: cython.int, term: Double) -> cython.void:
-        found: Double = _sum(Double(hi=self._hi[i], lo=self._lo[i]), term)
-        self._hi[i], self._lo[i] = found.hi, found.lo
+        total: Double = _sum(Double(hi=self._hi[i], lo=self._lo[i]), term)
+        self._hi[i], self._lo[i] = total.hi, total.lo
 
     @cython.cfunc
     @cython.inline
@@ -224,11 +224,11 @@ class RecentMoments:
         return Double(hi=self._hi[i], lo=self._lo[i])
 
     def weights(self):
-        """a0 and b0."""
+        """Return a0 and b0."""
         return self._hi[0], self._hi[3]
 
     def total(self):
-        """a0 + b0, rounded once."""
+        """Return a0 + b0, rounded once."""
         return self._total()
 
     @cython.cfunc
@@ -236,8 +236,8 @@ class RecentMoments:
     @cython.nogil
     @cython.exceptval(check=False)
     def _total(self) -> cython.double:
-        found: Double = _sum(self._get(0), self._get(3))
-        return found.hi
+        total: Double = _sum(self._get(0), self._get(3))
+        return total.hi
 
     def summary(self, within: cython.bint):
         """Both weights, both means, their difference, and the latter over the variance: see `LabelMoments`.

@@ -173,7 +173,7 @@ def find_minima(
     x: cython.const[cython.double][::1],
     grid: cython.const[cython.double][:, ::1],
     values: cython.double[::1],
-    found: cython.double[::1],
+    minima: cython.double[::1],
     below: cython.double,
     above: cython.double,
     narrow: cython.bint,
@@ -193,20 +193,20 @@ def find_minima(
         top += x[i]
         bottom += -x[i] if i % 2 == 1 else x[i]
     if bottom < below:
-        found[number] = -1.0
+        minima[number] = -1.0
         number += 1
     if 1.0 - top < below:
-        found[number] = -2.0
+        minima[number] = -2.0
         number += 1
     _survey(grid, x, values)
     set_slopes(slopes, x)
     for i in range(grid.shape[0]):
         if _is_low(values, i, narrow):
             theta = refined(slopes, grid_step(n - 1) * i)
-            if narrow and number > 0 and fabs(theta - found[number - 1]) < 1e-8:
+            if narrow and number > 0 and fabs(theta - minima[number - 1]) < 1e-8:
                 continue
             if _series(slopes, 0, cos(theta)) * scale(theta, n - 1) < above and number < n:
-                found[number] = theta
+                minima[number] = theta
                 number += 1
     return number
 

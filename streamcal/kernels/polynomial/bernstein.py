@@ -55,7 +55,7 @@ def basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]):
 
 
 def write_basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1]) -> cython.void:
-    """`basis`, unchecked."""
+    """Write `basis`, unchecked."""
     k: cython.Py_ssize_t
     power: cython.double = 1.0
     v: cython.double = 1.0 - u
@@ -73,7 +73,7 @@ def write_basis(n: cython.Py_ssize_t, u: cython.double, out: cython.double[::1])
 @cython.nogil
 @cython.exceptval(check=False)
 def _evaluate(c: cython.const[cython.double][::1], n: cython.Py_ssize_t, u: cython.double) -> cython.double:
-    """Horner's rule in the smaller of u/v and v/u, the value measured from the nearer end of the curve.
+    """Use Horner's rule in the smaller of u/v and v/u, and measure the value from the nearer end of the curve.
 
     So p(0) = c_0 and p(1) = c_n exactly, a constant curve is exactly constant, and all terms have one sign.
     """
@@ -113,7 +113,7 @@ def evaluate(coefficients: cython.const[cython.double][::1], u: cython.double) -
 
 
 def evaluate_many(coefficients: cython.const[cython.double][::1], u: cython.const[cython.double][::1]):
-    """`evaluate` at every entry of the array u; returns a new array."""
+    """Return `evaluate` at every entry of the array u, as a new array."""
     n: cython.Py_ssize_t = coefficients.shape[0] - 1
     i: cython.Py_ssize_t
     if not 0 <= n < _ROWS:
@@ -152,7 +152,7 @@ class Curve:
 def _fill_powers(
     rising: cython.double[::1], falling: cython.double[::1], m: cython.Py_ssize_t, u: cython.double
 ) -> cython.void:
-    """rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two recurrences, kept out of later loops."""
+    """Set rising[k] = uᵏ and falling[k] = (1 − u)ᵐ⁻ᵏ, k = 0..m: two recurrences, kept out of later loops."""
     k: cython.Py_ssize_t
     up: cython.double = 1.0
     down: cython.double = 1.0
@@ -177,7 +177,7 @@ def _fill_terms(
     falling: cython.double[::1],
     shift: cython.Py_ssize_t,
 ) -> cython.void:
-    """terms[k] = w B_k^m, k = 0..m; `falling` holds powers that are higher by `shift` than needed."""
+    """Set terms[k] = w B_k^m, k = 0..m; `falling` has powers that are higher by `shift` than needed."""
     k: cython.Py_ssize_t
     for k in range(m + 1):
         terms[k] = w * (binomial[m, k] * rising[k] * falling[shift + k])
@@ -262,7 +262,7 @@ class BernsteinSums:
         w: cython.const[cython.double][:],
         positive: cython.const[cython.double][::1],
     ):
-        """`update` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
+        """Do `update` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
         i: cython.Py_ssize_t
         if not u.shape[0] == w.shape[0] == positive.shape[0]:
             raise ValueError(f"lengths differ: {u.shape[0]}, {w.shape[0]}, {positive.shape[0]}")
@@ -301,7 +301,7 @@ class BernsteinSums:
         self.load(np.zeros(2 * self.degree + 1), np.zeros(self.degree + 1), 0.0, 0.0, 0, 0.0)
 
     def state(self):
-        """(moments, cross, weight, positive, count, peak), copied, for `load`, which takes `low` beside them."""
+        """Return copies of (moments, cross, weight, positive, count, peak) for `load`, which also takes `low`."""
         return self.moments.copy(), self.cross.copy(), self.weight, self.positive, self.count, self.peak
 
     def load(

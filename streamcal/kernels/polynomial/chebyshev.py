@@ -87,7 +87,7 @@ def add_many(
     w: cython.const[cython.double][:],
     positive: cython.const[cython.double][::1],
 ):
-    """`add` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
+    """Do `add` for every row of three arrays of one length, in order: bit for bit the result of the loop."""
     i: cython.Py_ssize_t
     moments_low: cython.double[::1] = low[0]
     cross_low: cython.double[::1] = low[1]
@@ -124,7 +124,7 @@ def evaluate(coefficients: cython.const[cython.double][::1], u: cython.double) -
 
 
 def evaluate_many(coefficients: cython.const[cython.double][::1], u: cython.const[cython.double][::1]):
-    """`evaluate` at every entry of the array u; returns a new array."""
+    """Return `evaluate` at every entry of the array u, as a new array."""
     i: cython.Py_ssize_t
     result = np.empty(u.shape[0])
     out: cython.double[::1] = result.data

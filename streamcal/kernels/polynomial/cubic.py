@@ -125,8 +125,8 @@ def values_at(
     m: cython.Py_ssize_t = knots.shape[0]
     if not m == values.shape[0] == rises.shape[0] + 1 == falls.shape[0] + 1:
         raise ValueError(f"{m} knots, {values.shape[0]} values and {rises.shape[0]} intervals")
-    found = np.empty(x.shape[0])
-    out: cython.double[::1] = found.data
+    result = np.empty(x.shape[0])
+    out: cython.double[::1] = result.data
     for i in range(x.shape[0]):
         last = k
         k = _after(x[i], knots, last)
@@ -137,7 +137,7 @@ def values_at(
         if isinf(knots[k] - knots[k - 1]):
             t = (0.5 * x[i] - 0.5 * knots[k - 1]) / (0.5 * knots[k] - 0.5 * knots[k - 1])
         out[i] = _cubic(t, values[k - 1], values[k], rises[k - 1], falls[k - 1])
-    return found
+    return result
 
 
 @cython.cfunc
@@ -175,7 +175,7 @@ def _after(x: cython.double, knots: cython.const[cython.double][::1], guess: cyt
 def line_between(
     x: cython.double, left: cython.double, right: cython.double, low: cython.double, high: cython.double
 ) -> cython.double:
-    """Linear between (left, low) and (right, high); the distance of two scores may exceed the largest float."""
+    """Interpolate between (left, low) and (right, high); the distance of two scores may exceed the largest float."""
     if isinf(right - left):
         return low + (high - low) * ((0.5 * x - 0.5 * left) / (0.5 * right - 0.5 * left))
     return low + (high - low) * ((x - left) / (right - left))

@@ -8,7 +8,7 @@ import cython
 def accumulate_gram(
     sums: cython.double[::1], scaled: cython.double[::1], binomial: cython.double[::1], m: cython.Py_ssize_t
 ) -> cython.void:
-    """sums[i, j] = Σ_{k≥i} Q_kj, with Q_kj = C(n,k) C(n,j) · scaled[k+j]; m = n + 1 is the length of a row."""
+    """Set sums[i, j] = Σ_{k≥i} Q_kj, with Q_kj = C(n,k) C(n,j) · scaled[k+j]; m = n + 1 is the length of a row."""
     b = binomial[m - 1]
     for j in range(m):
         sums[(m - 1) * m + j] = b * (binomial[j] * scaled[m - 1 + j])

@@ -12,7 +12,7 @@ The nodes of the edges are the N variables and two constants, 0 (node N) and 1 (
 
 For a given T the problem has one variable for every free group, of which there are far fewer than N. Its matrix is P
 summed over pairs of groups, and λ follows from the residual Px − r by one pass over the trees from their leaves. Both
-are made from P anew for each T, so that the result depends on P, r and the groups, and not on the way to them.
+are recomputed from P for each T, so that the result depends on P, r and the groups, and not on the way to them.
 
 The method is the dual one of Goldfarb & Idnani (1983), started from a given T. First edges of negative λ leave, until
 there are none. Then the edge that is violated most enters: x and λ go on a line to the solution with this edge as an
@@ -30,7 +30,7 @@ _VIOLATION = cython.declare(cython.double, 1e-12)
 _NEGATIVE = cython.declare(cython.double, 1e-14)
 #: A pivot below this fraction of its diagonal is rounding.
 _PIVOT = cython.declare(cython.double, 1e-14)
-#: So many working sets are tried: from the last observation's, some five.
+#: Working sets that are tried at most; from that of the last observation it takes some five.
 _MOST_SOLVES = cython.declare(cython.int, 60)
 
 
@@ -60,7 +60,7 @@ class ForestQP:
     _r: cython.double[::1]
     _x: cython.double[::1]  # N + 2, the constants last
     _out: cython.double[::1]  # memory of `x`
-    _held: cython.char[::1]  # by edge: 1 in T
+    _in_tree: cython.char[::1]  # by edge: 1 in T
     _first: cython.Py_ssize_t[::1]  # by node: the first place of its edges in `_incident`
     _incident: cython.Py_ssize_t[::1]  # all edges of node 0, of node 1, …
     _group: cython.Py_ssize_t[::1]  # by node: −1 not seen yet, −2 that of 0, −3 that of 1
@@ -95,7 +95,7 @@ class ForestQP:
         self._out, self._x = self.x.data, np.zeros(nodes).data
         self._p, self._r, self._row = np.zeros(size * size).data, np.zeros(size).data, np.zeros(size).data
         self._matrix, self._value = np.zeros(size * size).data, np.zeros(size).data
-        self._held = np.zeros(edges, dtype=np.int8).data
+        self._in_tree = np.zeros(edges, dtype=np.int8).data
         self._group, self._parent, self._edge, self._order = (np.zeros(nodes, dtype=np.intp).data for _ in range(4))
         self._need, self._u, self._new = np.zeros(nodes).data, np.zeros(edges).data, np.zeros(edges).data
         self.gap = 0.0
@@ -104,9 +104,9 @@ class ForestQP:
     def start_from(self, working):
         """Start the next solve from these edges, which must be a forest."""
         for e in range(self._edges):
-            self._held[e] = 0
+            self._in_tree[e] = 0
         for e in working:
-            self._held[e] = 1
+            self._in_tree[e] = 1
 
     def solve(
         self,
@@ -138,8 +138,8 @@ class ForestQP:
             negative = False
             for e in range(self._edges):
                 self._u[e] = self._new[e]
-                if self._held[e] and self._u[e] < -_NEGATIVE:
-                    self._held[e], negative = 0, True
+                if self._in_tree[e] and self._u[e] < -_NEGATIVE:
+                    self._in_tree[e], negative = 0, True
         e = self._most_violated()
         while e >= 0:
             if not self._take_in(e):
@@ -169,14 +169,14 @@ class ForestQP:
         leaving: cython.Py_ssize_t = 0
         share: cython.double
         step: cython.double
-        self._held[entering] = 1
+        self._in_tree[entering] = 1
         self._u[entering] = 0.0
         while leaving >= 0:
             if not self._try():
                 return False
             leaving, share = -1, 1.0
             for e in range(self._edges):
-                if self._held[e] and self._new[e] < -_NEGATIVE:
+                if self._in_tree[e] and self._new[e] < -_NEGATIVE:
                     if e == entering:
                         return False  # only by rounding
                     step = max(self._u[e], 0.0)
@@ -186,7 +186,7 @@ class ForestQP:
             for e in range(self._edges):
                 self._u[e] += share * (self._new[e] - self._u[e])
             if leaving >= 0:
-                self._held[leaving] = 0
+                self._in_tree[leaving] = 0
                 self._u[leaving] = 0.0
         return True
 
@@ -216,11 +216,11 @@ class ForestQP:
         i: cython.Py_ssize_t
         n: cython.Py_ssize_t = self.size
         ends: cython.Py_ssize_t = 0  # of the nodes in `_order`
-        held: cython.Py_ssize_t = 0
+        edges: cython.Py_ssize_t = 0
         for i in range(n + 2):
             self._group[i] = -1
         for i in range(self._edges):
-            held += self._held[i]
+            edges += self._in_tree[i]
         self._groups = 0
         ends = self._grow(n, -2, ends)
         if self._group[n + 1] != -1:
@@ -230,7 +230,7 @@ class ForestQP:
             if self._group[i] == -1:
                 ends = self._grow(i, self._groups, ends)
                 self._groups += 1
-        return held == n - self._groups  # else a cycle: a forest has an edge for every node that is no root
+        return edges == n - self._groups  # else a cycle: a forest has an edge for every node that is no root
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -247,7 +247,7 @@ class ForestQP:
             start += 1
             for k in range(self._first[node], self._first[node + 1]):
                 e = self._incident[k]
-                if self._held[e]:
+                if self._in_tree[e]:
                     other = self._lo[e] if self._hi[e] == node else self._hi[e]
                     if self._group[other] == -1:
                         self._group[other], self._parent[other], self._edge[other] = group, node, e
@@ -347,7 +347,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _find_multipliers(self) -> cython.void:
-        """λ in `_new`: from the leaves on, what the edge to the parent must balance."""
+        """Set λ in `_new`: from the leaves on, what the edge to the parent must balance."""
         k: cython.Py_ssize_t
         e: cython.Py_ssize_t
         node: cython.Py_ssize_t
@@ -365,7 +365,7 @@ class ForestQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _finish(self) -> cython.void:
-        """`x`, the least point above the solution that satisfies every edge, within [0, 1]; and its `gap`.
+        """Set `x`, the least point above the solution that satisfies every edge, within [0, 1]; and its `gap`.
 
         By convexity the gap is at most Σ |Px − r − Σ λ_e (e_hi − e_lo)|·max(x, 1 − x) + Σ λ_e (x_hi − x_lo).
         """
@@ -380,7 +380,7 @@ class ForestQP:
         self._find_residual(self._out)
         self.gap = 0.0
         for e in range(self._edges):
-            if self._held[e] and self._new[e] > 0.0:
+            if self._in_tree[e] and self._new[e] > 0.0:
                 self.gap += self._new[e] * (self._x[self._hi[e]] - self._x[self._lo[e]])
                 self._need[self._hi[e]] -= self._new[e]
                 self._need[self._lo[e]] += self._new[e]

@@ -23,7 +23,7 @@ cdef class Kinks:
     cdef Py_ssize_t[::1] _before  # scratch: the knots before a round
     cdef Py_ssize_t[::1] _added
     cdef double[::1] _values
-    cdef double[::1] _found  # kinks of the solution on A
+    cdef double[::1] _solved  # kinks of the solution on A
     cdef double[::1] _diagonal
     cdef double[::1] _beside
     cdef Py_ssize_t[::1] _end  # by the first cell of a piece: its last knot when its sums were made, or −1

@@ -2,7 +2,7 @@
 """The active set of ℓ₁ linear trend filtering; the symbols are those of `solvers/trend_filter.py`.
 
 A piece is the cells from one knot up to the next, the last one included in the last piece. Its sums for the tridiagonal
-system depend on nothing but its two knots: they are kept, and made anew only for pieces with a new end.
+system depend on nothing but its two knots: they are kept, and recomputed only for pieces with a new end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Kinks:
         self.fit = np.zeros(k)
         self._fit, self._u = self.fit, np.zeros(k)
         self._knots, self._before, self._added = (np.zeros(k, dtype=np.intp) for _ in range(3))
-        self._signs, self._kinks, self._values, self._found, self._diagonal, self._beside = np.zeros((6, k))
+        self._signs, self._kinks, self._values, self._solved, self._diagonal, self._beside = np.zeros((6, k))
         self._end, self._sums = np.full(k, -1, dtype=np.intp), np.zeros((k, 5))
         self._gap = np.append(2.0 * np.diff(columns[0]), 0.0)
         self._product = np.zeros(k)
@@ -87,14 +87,14 @@ class Kinks:
     def number(self, smallest):
         """Return the number of kinks above this share of the largest one, and above `flat`."""
         i: cython.Py_ssize_t
-        found: cython.Py_ssize_t = 0
+        number: cython.Py_ssize_t = 0
         largest: cython.double = 0.0
         for i in range(self._number):
             largest = max(largest, fabs(self._kinks[i]))
         for i in range(self._number):
             if fabs(self._kinks[i]) > max(smallest * largest, self._flat):
-                found += 1
-        return found
+                number += 1
+        return number
 
     def solve(self, limit, most_rounds):
         """Fit for the penalty `limit` from the active set of the last one; returns a status."""
@@ -161,7 +161,7 @@ class Kinks:
                 j -= 1
             at -= 1
 
-    @cython.locals(i=cython.Py_ssize_t, kept=cython.Py_ssize_t, least=cython.double, share=cython.double)
+    @cython.locals(i=cython.Py_ssize_t, end=cython.Py_ssize_t, least=cython.double, share=cython.double)
     def _settle(self, limit: cython.double):
         """Move to the solution on A; scores whose v changes sign on the way leave A."""
         if self._z.shape[0] < 2:
@@ -170,22 +170,22 @@ class Kinks:
             self._solve_on_knots(limit)
             least = _INFINITY
             for i in range(self._number):
-                if self._found[i] * self._signs[i] < 0.0:
-                    least = min(least, self._kinks[i] / (self._kinks[i] - self._found[i]))
+                if self._solved[i] * self._signs[i] < 0.0:
+                    least = min(least, self._kinks[i] / (self._kinks[i] - self._solved[i]))
             if least == _INFINITY:
                 break
-            kept = 0
+            end = 0
             for i in range(self._number):
-                if self._found[i] * self._signs[i] < 0.0:
-                    share = self._kinks[i] / (self._kinks[i] - self._found[i])
+                if self._solved[i] * self._signs[i] < 0.0:
+                    share = self._kinks[i] / (self._kinks[i] - self._solved[i])
                     if share == least:
                         continue
-                self._knots[kept], self._signs[kept] = self._knots[i], self._signs[i]
-                self._kinks[kept] = self._kinks[i] + least * (self._found[i] - self._kinks[i])
-                kept += 1
-            self._number = kept
+                self._knots[end], self._signs[end] = self._knots[i], self._signs[i]
+                self._kinks[end] = self._kinks[i] + least * (self._solved[i] - self._kinks[i])
+                end += 1
+            self._number = end
         for i in range(self._number):
-            self._kinks[i] = self._found[i]
+            self._kinks[i] = self._solved[i]
         self._set_fit()
 
     def _set_fit(self):
@@ -224,10 +224,10 @@ class Kinks:
     @cython.locals(j=cython.Py_ssize_t, first=cython.Py_ssize_t, last=cython.Py_ssize_t)
     @cython.locals(width=cython.double, tension=cython.double, slope=cython.double, before=cython.double)
     def _solve_on_knots(self, limit: cython.double):
-        """Values and kinks at the knots of the solution on A; NaN where the system has no Cholesky factor."""
+        """Set the values and kinks of the solution on A at its knots; NaN if the system has no Cholesky factor."""
         last = self._number - 1
         for j in range(self._number):
-            self._diagonal[j] = self._values[j] = self._found[j] = 0.0
+            self._diagonal[j] = self._values[j] = self._solved[j] = 0.0
         for j in range(last):
             first = self._knots[j]
             if self._end[first] != self._knots[j + 1]:
@@ -246,18 +246,18 @@ class Kinks:
         for j in range(last):
             slope = (self._values[j + 1] - self._values[j]) / (self._z[self._knots[j + 1]] - self._z[self._knots[j]])
             if j > 0:
-                self._found[j] = slope - before
+                self._solved[j] = slope - before
             before = slope
 
-    @cython.locals(j=cython.Py_ssize_t, last=cython.Py_ssize_t, one=cython.double)
+    @cython.locals(j=cython.Py_ssize_t, last=cython.Py_ssize_t, off=cython.double)
     def _solve_tridiagonal(self):
         """Solve for the values, which are the right-hand side, by LDLᵀ as LAPACK's dptsv does."""
         last = self._number - 1
         j = 0
         while j < last and self._diagonal[j] > 0.0:
-            one = self._beside[j]
-            self._beside[j] = one / self._diagonal[j]
-            self._diagonal[j + 1] -= self._beside[j] * one
+            off = self._beside[j]
+            self._beside[j] = off / self._diagonal[j]
+            self._diagonal[j + 1] -= self._beside[j] * off
             self._values[j + 1] -= self._values[j] * self._beside[j]
             j += 1
         if not self._diagonal[j] > 0.0:

@@ -17,7 +17,7 @@ in the increments d_0 = c_0, d_j = c_j − c_{j−1}, so that the constraints ar
 A solve first drops from the old F all variables that become negative, until the minimum on F is feasible. On a
 stream this rarely changes F, and the point is nearly always optimal, so that the solve ends. Otherwise variables
 enter one at a time (the primal active-set method of Lawson & Hanson, with Σd ≤ 1 beside d ≥ 0).
-H_FF is factored anew whenever F changes, so the result depends on the data and the final F only.
+H_FF is factored again whenever F changes, so the result depends on the data and the final F only.
 """
 
 from math import comb
@@ -127,7 +127,7 @@ class MonotoneQP:
         self._moments, self._cross = moments, cross
 
     def solve_watched(self, weight: cython.double) -> cython.int:
-        """`solve` for the current content of the arrays given to `watch`."""
+        """Do `solve` for the current content of the arrays given to `watch`."""
         m = self._m
         if not weight > 0.0:
             return self._give_up(_NO_DATA)
@@ -345,7 +345,7 @@ class MonotoneQP:
             self._target[k] += self._residual[k] - excess * self._unit[k]
 
     def _measure_residual(self) -> cython.double:
-        """`_residual` = g − λ − H_FF target; returns 1 − Σ target."""
+        """Set `_residual` = g − λ − H_FF target; return 1 − Σ target."""
         missing = 1.0
         for k in range(self._size):
             j = self._free[k]

@@ -72,7 +72,7 @@ class TangentQP:
     _r: cython.double[::1]
     _z: cython.double[::1]
     _slopes: cython.double[:, ::1]
-    _found: cython.double[::1]
+    _violated: cython.double[::1]
     _tolerance: cython.double
     _narrow: cython.bint  # whether narrow dips are looked for
     _gram: cython.double[:, ::1]
@@ -91,7 +91,7 @@ class TangentQP:
         self._jt, self._columns, self._schur = np.zeros(n * n), np.zeros((n, n)), np.zeros((n, n))
         self._where, self._u, self._r = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1)
         self._n, self._d, self._z = np.zeros(n), np.zeros(n), np.zeros(n)
-        self._slopes, self._found = np.zeros((3, n + 3)), np.zeros(n + 1)
+        self._slopes, self._violated = np.zeros((3, n + 3)), np.zeros(n + 1)
         self._grid = grid_of(degree)
         self._values = np.zeros(self._grid.shape[0])
         self._gram, self._normals = np.zeros((n, n)), np.zeros((n + 1, n))
@@ -140,7 +140,7 @@ class TangentQP:
                 self._x[i] = start[i]
             self._number = self._minima(NEAR_END, NEAR)
             for i in range(self._number):
-                self._t[i], self._mu[i] = self._found[i], 0.0
+                self._t[i], self._mu[i] = self._violated[i], 0.0
             if self._polish() and self._finish():
                 return 0
         if not self._begin():
@@ -194,7 +194,7 @@ class TangentQP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _polish(self) -> cython.bint:
-        """Newton's method on the conditions at the tangencies, which move with p; return whether they then hold."""
+        """Run Newton's method on the conditions at the tangencies, which move with p; return whether they then hold."""
         m: cython.Py_ssize_t
         _step: cython.int
         changes: cython.Py_ssize_t = 0
@@ -283,7 +283,7 @@ class TangentQP:
     def _exchange(self) -> cython.Py_ssize_t:
         """Remove the tangency with the least multiplier below 0, or else add what is violated; return the changes."""
         m: cython.Py_ssize_t
-        found: cython.Py_ssize_t
+        number: cython.Py_ssize_t
         worst: cython.Py_ssize_t = 0
         for m in range(1, self._number):
             if self._mu[m] < self._mu[worst]:
@@ -292,12 +292,12 @@ class TangentQP:
             self._number -= 1
             self._t[worst], self._mu[worst] = self._t[self._number], self._mu[self._number]
             return 1
-        found = self._minima(-VIOLATION, -VIOLATION)
-        for m in range(found):
+        number = self._minima(-VIOLATION, -VIOLATION)
+        for m in range(number):
             if self._number < self._size:
-                self._t[self._number], self._mu[self._number] = self._found[m], 0.0
+                self._t[self._number], self._mu[self._number] = self._violated[m], 0.0
                 self._number += 1
-        return found
+        return number
 
     # -- the working set -------------------------------------------------------------------------------------------
 
@@ -327,9 +327,9 @@ class TangentQP:
     @cython.inline
     @cython.exceptval(check=False)
     def _minima(self, below: cython.double, above: cython.double) -> cython.Py_ssize_t:
-        """Write the constraints of x with a slack below these to `_found`; return their number."""
+        """Write the constraints of x with a slack below these to `_violated`; return their number."""
         return angular_slope.find_minima(
-            self._slopes, self._x, self._grid, self._values, self._found, below, above, self._narrow
+            self._slopes, self._x, self._grid, self._values, self._violated, below, above, self._narrow
         )
 
     @cython.cfunc
@@ -346,11 +346,11 @@ class TangentQP:
             worst = 0
             least = 0.0
             for i in range(number):
-                angular_slope.set_normal(self._n, self._found[i])
-                slack = self._slack(self._found[i])
+                angular_slope.set_normal(self._n, self._violated[i])
+                slack = self._slack(self._violated[i])
                 if slack < least:
                     least, worst = slack, i
-            if not self._try_out(self._found[worst]):
+            if not self._try_out(self._violated[worst]):
                 return 2
             number = self._minima(-self._tolerance, -self._tolerance)
         return 0

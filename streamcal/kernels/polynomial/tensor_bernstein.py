@@ -39,7 +39,7 @@ _BINOMIAL = cython.declare(cython.double[:, ::1], _pascal().data)
 def _powers(
     rising: cython.double[::1], falling: cython.double[::1], n: cython.Py_ssize_t, u: cython.double
 ) -> cython.void:
-    """rising[k] = uᵏ and falling[n − k] = (1 − u)ᵏ, k = 0..n."""
+    """Set rising[k] = uᵏ and falling[n − k] = (1 − u)ᵏ, k = 0..n."""
     k: cython.Py_ssize_t
     up: cython.double = 1.0
     down: cython.double = 1.0
@@ -86,7 +86,7 @@ class TensorPolynomial:
         return self._contract(point.data, work.data)
 
     def at_many(self, u: cython.const[cython.double][:, ::1]):
-        """`at` for every row of u, shape (n, M); returns a new array."""
+        """Return `at` for every row of u, shape (n, M), as a new array."""
         i: cython.Py_ssize_t
         if u.shape[1] != self._degrees.shape[0]:
             raise ValueError(f"{self._degrees.shape[0]} scores are needed, got {u.shape[1]} columns")
@@ -244,7 +244,7 @@ class TensorSums:
         w: cython.const[cython.double][:],
         positive: cython.const[cython.double][::1],
     ):
-        """`update` for every row of u, shape (n, M), in order: bit for bit the result of the loop."""
+        """Do `update` for every row of u, shape (n, M), in order: bit for bit the result of the loop."""
         i: cython.Py_ssize_t
         m: cython.Py_ssize_t
         if not u.shape[0] == w.shape[0] == positive.shape[0] or u.shape[1] != self._axes:
@@ -271,7 +271,7 @@ class TensorSums:
         self.positive = self.positive * factor
 
     def state(self):
-        """(moments, cross, weight, positive), copied, for `load`."""
+        """Return copies of (moments, cross, weight, positive) for `load`."""
         return self.moments.copy(), self.cross.copy(), self.weight, self.positive
 
     def load(self, moments, cross, weight: cython.double, positive: cython.double):

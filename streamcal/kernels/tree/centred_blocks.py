@@ -15,13 +15,13 @@ def centred_blocks(x, weight, positive, tied):
     if not len(columns[0]) == len(columns[1]) == len(columns[2]):
         raise ValueError("the lengths of the columns differ")
     starts = np.empty(len(columns[0]) + 1, dtype=np.intp)
-    found = np.empty((4, len(columns[0])))
-    number = _fill(*columns, tied, starts, np.empty((2, len(columns[0]))), found)
-    return tuple(column[:number].copy() for column in found)
+    blocks = np.empty((4, len(columns[0])))
+    number = _fill(*columns, tied, starts, np.empty((2, len(columns[0]))), blocks)
+    return tuple(column[:number].copy() for column in blocks)
 
 
 @cython.ccall
-@cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, n=cython.Py_ssize_t, kept=cython.Py_ssize_t)
+@cython.locals(i=cython.Py_ssize_t, j=cython.Py_ssize_t, n=cython.Py_ssize_t, number=cython.Py_ssize_t)
 @cython.locals(w=cython.double, p=cython.double, mean=cython.double, before=cython.double, value=cython.double)
 def _fill(
     x: cython.const[cython.double][::1],
@@ -33,7 +33,7 @@ def _fill(
     out: cython.double[:, ::1],
 ) -> cython.Py_ssize_t:
     """Write the blocks to `out`; their number."""
-    n = kept = 0
+    n = number = 0
     for i in range(x.shape[0]):  # pool adjacent violators
         w, p, starts[n] = weight[i], positive[i], i
         while n > 0 and masses[1, n - 1] * w >= p * masses[0, n - 1]:
@@ -47,11 +47,11 @@ def _fill(
     for i in range(n):
         value = masses[1, i] / masses[0, i]
         if value - before > tied * value:
-            starts[kept] = starts[i]
-            kept += 1
+            starts[number] = starts[i]
+            number += 1
         before = value
-    starts[kept] = x.shape[0]
-    for i in range(kept):
+    starts[number] = x.shape[0]
+    for i in range(number):
         w = p = mean = 0.0
         for j in range(starts[i], starts[i + 1]):
             w += weight[j]
@@ -61,4 +61,4 @@ def _fill(
         out[0, i], out[1, i] = x[starts[i]], x[starts[i + 1] - 1]
         out[2, i] = min(max(mean, out[0, i]), out[1, i])
         out[3, i] = p / w
-    return kept
+    return number

@@ -16,7 +16,7 @@ def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
     width: cython.Py_ssize_t = x.shape[1]
     if width == 2:
         return covers_of_pairs(x)
-    found: cython.Py_ssize_t[::1] = np.empty(size, dtype=np.intp).data
+    covered: cython.Py_ssize_t[::1] = np.empty(size, dtype=np.intp).data
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     f: cython.Py_ssize_t
@@ -28,10 +28,10 @@ def covers(x: cython.const[cython.double][:, ::1]) -> tuple:
             if not below(x, i, j, width):
                 continue
             for f in range(number):
-                if below(x, i, found[f], width):
+                if below(x, i, covered[f], width):
                     break
             else:
-                found[number] = i
+                covered[number] = i
                 number += 1
                 lower.append(i)
                 upper.append(j)
@@ -59,7 +59,7 @@ def covers_of_pairs(x: cython.const[cython.double][:, ::1]) -> tuple:
     lower: list = []
     upper: list = []
     for j in range(size):
-        found: list = []
+        covered: list = []
         least: cython.Py_ssize_t = 0
         place = leaves + rank[j]
         while place > 1:
@@ -70,10 +70,10 @@ def covers_of_pairs(x: cython.const[cython.double][:, ::1]) -> tuple:
             while place < leaves:
                 place = 2 * place + 1 if last[2 * place + 1] > least else 2 * place
             least = last[place]
-            found.append(least - 1)
-        found.reverse()
-        lower.extend(found)
-        upper.extend([j] * len(found))
+            covered.append(least - 1)
+        covered.reverse()
+        lower.extend(covered)
+        upper.extend([j] * len(covered))
         place = leaves + rank[j]
         while place > 0:
             last[place] = j + 1
@@ -87,7 +87,7 @@ def covers_of_pairs(x: cython.const[cython.double][:, ::1]) -> tuple:
 def below(
     x: cython.const[cython.double][:, ::1], i: cython.Py_ssize_t, j: cython.Py_ssize_t, width: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether row i ≤ row j in every coordinate."""
+    """Return whether row i ≤ row j in every coordinate."""
     m: cython.Py_ssize_t
     for m in range(width):  # noqa: SIM110 (a generator would not be compiled)
         if x[i, m] > x[j, m]:

@@ -98,7 +98,7 @@ class Folds:
         self._lo, self._hi = lo, hi
 
     def deal_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`deal_unit` for an unchecked observation if `fast_observation` accepts it; returns whether it was dealt."""
+        """Do `deal_unit` for an unchecked observation if `fast_observation` accepts it; return whether it did."""
         if not fast_observation(score, y, w, self._lo, self._hi) or w != 1.0:
             return False
         return self._deal(score, 1.0 if y is True else 0.0)
@@ -116,14 +116,14 @@ class Folds:
         tree: HullTree
         own: cython.double
         folds: cython.ulonglong = len(self._trees)
-        kept: cython.double = x if self._find is None else self._find(x)
-        self._whole.write_group(kept, self._pair)
+        stored: cython.double = x if self._find is None else self._find(x)
+        self._whole.write_group(stored, self._pair)
         own = self._pair[1] if label == 1.0 else self._pair[0] - self._pair[1]
         if not (self._pair[0] < _LARGEST_COUNT and self._pair[0] == floor(self._pair[0]) and own == floor(own)):
             return False
-        self._whole.update_one(kept, label, 1.0)
-        tree = self._trees[(hash_of(kept) % folds + cython.cast(cython.ulonglong, own)) % folds]
-        tree.update(kept, 1.0, label, 1 if own < folds else 0)
+        self._whole.update_one(stored, label, 1.0)
+        tree = self._trees[(hash_of(stored) % folds + cython.cast(cython.ulonglong, own)) % folds]
+        tree.update(stored, 1.0, label, 1 if own < folds else 0)
         if own < folds:
             self.shares += 1
         return True
@@ -131,14 +131,14 @@ class Folds:
     def merged(self, x: cython.double, rule: cython.int) -> cython.double:
         """Return the merged probability of the trees at a coordinate, for a test object of weight 1."""
         k: cython.Py_ssize_t
-        held: cython.double
+        weight: cython.double
         tree: HullTree
         number: cython.Py_ssize_t = 0
         for k in range(len(self._trees)):
             tree = self._trees[k]
-            held = tree.mass()
-            if held > 0.0:
-                tree.write_interval(x, min(max(1.0, _LIGHTEST * held), _HEAVIEST * held), self._pair)
+            weight = tree.mass()
+            if weight > 0.0:
+                tree.write_interval(x, min(max(1.0, _LIGHTEST * weight), _HEAVIEST * weight), self._pair)
                 self._lower[number], self._upper[number] = self._pair[0], self._pair[1]
                 number += 1
         return self._merged(number, rule) if number > 0 else 0.5

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Changes of a hull tree: a group is added or taken back, leaves split and merge, nodes rotate.
+"""Changes of a hull tree: a group is added or unlearned, leaves split and merge, nodes rotate.
 
 The terms are those of `hull_tree.py`, the declarations are in `hull_changes.pxd`.
 """
@@ -86,7 +86,7 @@ class Changes(Fits):
 
     @cython.locals(leaf=Leaf, i=cython.int, slack=cython.double, rest=cython.double, rest_p=cython.double)
     def _holds(self, score: cython.double, w: cython.double, p: cython.double, count: cython.longlong) -> cython.bint:
-        """Whether this can have been added earlier. The last observation of a group must have all of its weight."""
+        """Return whether this can have been added; the last observation of a group must have all of its weight."""
         if self._root is None:
             return False
         leaf = cython.cast(Leaf, self._leaf_of(score))
@@ -258,9 +258,9 @@ def check_subtree(node: Node, scores, w, p, exact: cython.bint):
     ends = np.searchsorted(scores, [inner.lo, inner.hi])
     slope = inner.P / inner.W
     for side, (x, y) in enumerate([(w[:m][::-1], p[:m][::-1]), (w[m:], p[m:])]):
-        held = abs(int(ends[side]) - m)
+        inside = abs(int(ends[side]) - m)
         masses = [inner.near_w[side], inner.near_p[side], inner.far_w[side], inner.far_p[side]]
-        sums = [x[:held].sum(), y[:held].sum(), x[held:].sum(), y[held:].sum()]
+        sums = [x[:inside].sum(), y[:inside].sum(), x[inside:].sum(), y[inside:].sum()]
         assert np.allclose(masses, sums, rtol=0.0, atol=slack * node.weight), "masses beside the end of a pool"
         assert inner.low[side] <= slope * TIE**3, "slope below the range of an end"
         assert slope <= inner.high[side] * TIE**3, "slope above the range of an end"
@@ -268,6 +268,6 @@ def check_subtree(node: Node, scores, w, p, exact: cython.bint):
         for line in (slope, max(inner.low[side], -1.0), min(inner.high[side], 2.0)):
             height = (y - line * x) * (1.0 if side == RIGHT else -1.0)
             # The height of a point is the difference of two sums below 2·weight.
-            assert height[held] <= height.min() + (slack + 1e-13) * node.weight, "a point below a supporting line"
+            assert height[inside] <= height.min() + (slack + 1e-13) * node.weight, "a point below a supporting line"
     crossing = [inner.near_w[LEFT] + inner.near_w[RIGHT], inner.near_p[LEFT] + inner.near_p[RIGHT]]
     assert crossing in ([inner.W, inner.P], [0.0, 0.0]), "slope of the pool"

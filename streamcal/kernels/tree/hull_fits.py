@@ -91,7 +91,7 @@ class Fits(Search):
 
     @cython.locals(x=cython.double, left=cython.double, right=cython.double, value=cython.double)
     def centred(self, score: cython.double, tie: cython.double, bound: cython.double):
-        """Linear between the means of the blocks of `block_at`; those within `bound` of 0 and 1 are levels.
+        """Interpolate between the means of the blocks of `block_at`; those within `bound` of 0 and 1 are levels.
 
         NaN where `block_at` is None.
         """
@@ -146,7 +146,7 @@ class Fits(Search):
 
     @cython.locals(own=cython.double)
     def _find_block(self, score: cython.double, tie: cython.double) -> cython.bint:
-        """`block_at` for a score as it is stored; whether there is a mean."""
+        """Find the block of `block_at` for a score as it is stored; return whether there is a mean."""
         if not self._find_pooled_block(score, tie):
             own = last_below(self._root, score, True)
             self._value = self._value_of(outermost(self._root, _LEFT) if own == -_INFINITY else own)
@@ -220,7 +220,7 @@ class Fits(Search):
         ceiling: cython.double,
         reach: cython.double,
     ) -> cython.bint:
-        """`_find_pooled_block` where no pool holds the score, in its leaf; the other arguments are named there."""
+        """Do `_find_pooled_block` where no pool contains the score, in its leaf; the arguments are described there."""
         if not cython.compiled:
             ws, ps, starts = [0.0] * LEAF_CAPACITY, [0.0] * LEAF_CAPACITY, [0] * (LEAF_CAPACITY + 1)
         own = position(leaf, score)
@@ -297,7 +297,7 @@ class Fits(Search):
     @cython.locals(node=Borrowed, before=Borrowed, beyond=Borrowed, leaf=Leaf, i=cython.int, j=cython.int)
     @cython.locals(after=cython.double, w=cython.double, p=cython.double, moment=cython.double)
     def _sum_right(self, inner: Inner, above: Borrowed) -> cython.bint:
-        """As `_sum_left`, for the right end, adding to its sums; `above` is the nearest node that lies to the right."""
+        """Do `_sum_left` for the right end, adding to its sums; `above` is the nearest node that lies to the right."""
         w, p, moment, after = self._w, self._p, self._moment, inner.hi
         before = beyond = cython.cast(Borrowed, None)
         if after == _INFINITY and above != cython.cast(Borrowed, None):  # the pool ends with the child

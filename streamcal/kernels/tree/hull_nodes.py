@@ -133,7 +133,7 @@ def filled(
 
 @cython.locals(i=cython.Py_ssize_t)
 def rises(s: cython.const[cython.double][::1]) -> cython.bint:
-    """Whether each number of an array is greater than the one before it."""
+    """Return whether each number of an array is greater than the one before it."""
     i = 1
     while i < s.shape[0] and s[i] > s[i - 1]:
         i += 1
@@ -160,7 +160,7 @@ def append(leaf: Leaf, other: Leaf, start: cython.int) -> cython.void:
 
 @cython.locals(j=cython.int)
 def sum_up(leaf: Leaf) -> cython.void:
-    """Compute the masses anew, as after a removal, where subtraction would leave rounding errors."""
+    """Recompute the masses, as after a removal, since subtraction would leave rounding errors."""
     leaf.weight = leaf.positive = leaf.moment = 0.0
     for j in range(leaf.n):
         leaf.weight += leaf.w[j]
@@ -177,7 +177,7 @@ def add_up(inner: Inner) -> cython.void:
 
 
 def merged(left: Leaf, right: Leaf) -> Leaf:
-    """One leaf with the groups of both if they are few, else None."""
+    """Return one leaf with the groups of both if they are few, else None."""
     if left.n + right.n > _MERGED_FILL:
         return None
     append(left, right, 0)

@@ -38,7 +38,7 @@ def settle(search: Search, inner: Inner, side: cython.int) -> cython.void:
             inner.P = inner.near_p[_LEFT] + inner.near_p[_RIGHT]
             slope = inner.P / inner.W
             if inner.low[other] < slope < inner.high[other] and (
-                _confirmed(search, inner, side, slope) or _kept(search, inner, side, slope)
+                _confirmed(search, inner, side, slope) or _unchanged(search, inner, side, slope)
             ):
                 return
     else:
@@ -51,7 +51,7 @@ def settle(search: Search, inner: Inner, side: cython.int) -> cython.void:
             else:
                 inner.high[side] = min(inner.high[side], slope)
             return
-        if _kept(search, inner, side, inner.P / inner.W):
+        if _unchanged(search, inner, side, inner.P / inner.W):
             return
     inner.low[side] = _INFINITY
     find_pool(search, inner)
@@ -61,7 +61,7 @@ def settle(search: Search, inner: Inner, side: cython.int) -> cython.void:
 @cython.exceptval(check=False)
 @cython.locals(slope=cython.double)
 def _confirmed(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-    """Whether a change inside the pool, whose slope is now `line`, by itself confirms the end of the pool.
+    """Return whether a change inside the pool, whose slope is now `line`, confirms the end of the pool by itself.
 
     The change is added to stretches that reach to the end and belong into the pool. If it belongs there too, so do
     the sums.
@@ -82,8 +82,8 @@ def _confirmed(search: Search, inner: Inner, side: cython.int, line: cython.doub
 @cython.exceptval(check=False)
 @cython.locals(node=Borrowed, end=cython.double, cut=cython.double, P=cython.double, W=cython.double)
 @cython.locals(left=cython.bint, least=cython.double, most=cython.double, low=cython.double, high=cython.double)
-def _kept(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
-    """Whether the end of the pool is certainly unchanged, now that its slope is `line`.
+def _unchanged(search: Search, inner: Inner, side: cython.int, line: cython.double) -> cython.bint:
+    """Return whether the end of the pool is certainly unchanged, now that its slope is `line`.
 
     The descent for the end is followed as long as it stays with the changed group. Once it turns into a subtree
     without it, the end is found there: if the old end lies there too, it is the one, since it supported
@@ -156,7 +156,7 @@ def _set_end(search: Search, inner: Inner, side: cython.int) -> cython.void:
     inner.near_w[side], inner.near_p[side] = search._end.near_w, search._end.near_p
     inner.far_w[side], inner.far_p[side] = search._end.far_w, search._end.far_p
     leaf = cython.cast(Leaf, search._end.leaf)
-    i = leaf.n - search._end.held if side == _LEFT else search._end.held
+    i = leaf.n - search._end.groups if side == _LEFT else search._end.groups
     if i < leaf.n:
         search._end.key = leaf.scores[i]
     if side == _LEFT:

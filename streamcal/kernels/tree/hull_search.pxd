@@ -20,7 +20,7 @@ cdef struct Line:  # P/W, which Newton's method tries now
 
 cdef struct End:  # the end found last
     Borrowed leaf
-    int held  # groups of the leaf inside
+    int groups  # of the leaf, inside
     double key  # these three as far as the nodes above the leaf tell them
     double low
     double high

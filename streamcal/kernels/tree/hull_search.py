@@ -43,7 +43,7 @@ _INFINITY = cython.declare(cython.double, math.inf)
 def belongs(
     side: cython.int, p: cython.double, w: cython.double, P: cython.double, W: cython.double, tie: cython.double
 ) -> cython.bint:
-    """Whether the stretch (w, p) next to a line of slope P/W clearly violates the order, and so belongs to the pool."""
+    """Return whether the stretch (w, p) next to a line of slope P/W clearly violates the order and is in the pool."""
     return p * W > P * tie * w if side == _LEFT else p * (W * tie) < P * w
 
 
@@ -152,7 +152,7 @@ class Search:
         P, W, tie = self._line.P, self._line.W, self._tie
         step = -1 if side == _LEFT else 1
         near_w = near_p = w = p = 0.0
-        self._end.held = 0
+        self._end.groups = 0
         for k in range(number):
             w += leaf.w[i]
             p += leaf.p[i]
@@ -160,15 +160,15 @@ class Search:
                 near_w += w
                 near_p += p
                 w = p = 0.0
-                self._end.held = k + 1
+                self._end.groups = k + 1
             i += step
         self._end.near_w, self._end.near_p, self._end.far_w, self._end.far_p = near_w, near_p, w, p
 
-    @cython.locals(k=cython.int, held=cython.int, step=cython.int, P=cython.double, W=cython.double)
+    @cython.locals(k=cython.int, groups=cython.int, step=cython.int, P=cython.double, W=cython.double)
     @cython.locals(run_w=cython.double[65], run_p=cython.double[65])  # masses of the first 0, 1, 2, … groups
     @cython.locals(w=cython.double, p=cython.double, depth=cython.double, deepest=cython.double, equal=cython.double)
     def _scan_whole(self, leaf: Leaf, side: cython.int, i: cython.int, number: cython.int) -> cython.void:
-        """`_scan` where nothing rounds: the end is the first of the points that lie deepest below the line.
+        """Do `_scan` where nothing rounds: the end is the first of the points that lie deepest below the line.
 
         It compares sums from the start, independently of what was found so far, so that no branch depends on the data:
         half of the branches in `_scan` are mispredicted.
@@ -181,17 +181,17 @@ class Search:
             P, W, step = -P, -W, 1
         equal = 0.5 if self._tie < 1.0 else 0.0  # depths are whole: with it the last of the deepest is found
         w = p = deepest = 0.0
-        held = 0
+        groups = 0
         for k in range(1, number + 1):
             w += leaf.w[i]
             p += leaf.p[i]
             run_w[k], run_p[k] = w, p
             depth = p * W - P * w
-            held = k if depth > deepest - equal else held
+            groups = k if depth > deepest - equal else groups
             deepest = depth if depth > deepest else deepest
             i += step
-        self._end.held = held
-        self._end.near_w, self._end.near_p = run_w[held], run_p[held]
+        self._end.groups = groups
+        self._end.near_w, self._end.near_p = run_w[groups], run_p[groups]
         self._end.far_w, self._end.far_p = w - self._end.near_w, p - self._end.near_p
 
     @cython.locals(node=Borrowed)
@@ -278,7 +278,7 @@ class Search:
 
     @cython.locals(sum_w=cython.double, sum_p=cython.double)
     def _newton(self, p: cython.double, w: cython.double) -> cython.double:
-        """`_find_pool` for the edge over the located score and the mass (w, p) added there, from the line tried."""
+        """Do `_find_pool` for the edge over the located score and the mass (w, p) added there, from the line tried."""
         if self._path.tied:
             w += cython.cast(Leaf, self._path.home).w[self._path.position]
             p += cython.cast(Leaf, self._path.home).p[self._path.position]
@@ -345,7 +345,7 @@ class Search:
         self._end.near_w, self._end.near_p = w, p
 
     def _find_end_again(self, inner: Inner, side: cython.int) -> cython.void:
-        """`_find_end`, without a search if it is the end of the pool."""
+        """Do `_find_end`, without a search if the end is that of the pool."""
         if inner.low[side] < self._line.slope < inner.high[side]:
             self._end.near_w, self._end.near_p = inner.near_w[side], inner.near_p[side]
             self._end.far_w, self._end.far_p = inner.far_w[side], inner.far_p[side]

@@ -25,7 +25,7 @@ one descent: an edge steeper than the line sends it left, a flatter one right (`
     pool             Newton's method: ends of the present slope, slope of the present ends, until they agree
     update, unlearn  change one leaf, then the pools on its root path. Most need no search: groups that
                      rise beyond the end of a pool have no effect; groups that belong to a pool and enter it confirm
-                     its end (`_confirmed`); otherwise the old end is tested before a search (`_kept`)
+                     its end (`_confirmed`); otherwise the old end is tested before a search (`_unchanged`)
     interval         Newton again, for the edge that crosses the test object; each end is that of a prefix or a
                      suffix of the groups, which is one root path read downwards (`_find_end_from_score`)
     isotonic         the topmost pool that contains the score
@@ -122,7 +122,7 @@ class HullTree(Changes):
         self._lo, self._hi = lo, hi
 
     def update_fast(self, score: object, y: object, w: object) -> cython.bint:
-        """`update_one` for an unchecked observation if `fast_observation` accepts it; returns whether it did."""
+        """Do `update_one` for an unchecked observation if `fast_observation` accepts it; return whether it did."""
         s: cython.double
         weight: cython.double
         if not fast_observation(score, y, w, self._lo, self._hi):
@@ -177,7 +177,7 @@ class HullTree(Changes):
             out[1] = max(out[0], self._upper(w))
 
     def interval_fast(self, score: object):
-        """`interval` with weight 1 for an unchecked score if `fast_score` accepts it; else, or if empty, None."""
+        """Return `interval` with weight 1 for an unchecked score; None if `fast_score` refuses it, or if empty."""
         s: cython.double
         p0: cython.double
         if self._root is None or not fast_score(score, self._lo, self._hi):
@@ -188,7 +188,7 @@ class HullTree(Changes):
 
     @cython.locals(lower=cython.double[::1], upper=cython.double[::1], i=cython.Py_ssize_t)
     def intervals(self, scores, w: cython.double):
-        """`interval` of many scores: two arrays."""
+        """Return `interval` of many scores: two arrays."""
         x: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64)
         p0, p1 = np.zeros(len(x)), np.ones(len(x))
         lower, upper = p0, p1
@@ -201,13 +201,13 @@ class HullTree(Changes):
 
     @cython.locals(values=cython.double[::1], i=cython.Py_ssize_t)
     def isotonics(self, scores):
-        """`isotonic` of many scores."""
+        """Return `isotonic` of many scores."""
         x: cython.const[cython.double][::1] = np.ascontiguousarray(scores, dtype=np.float64)
-        found = np.empty(len(x))
-        values = found
+        fitted = np.empty(len(x))
+        values = fitted
         for i in range(len(x)):
             values[i] = self._isotonic(float(x[i]))
-        return found
+        return fitted
 
     @cython.locals(i=cython.Py_ssize_t, number=cython.Py_ssize_t, weight=cython.double, score=cython.double)
     def stream(
@@ -293,11 +293,11 @@ class HullTree(Changes):
             for x, xw, xp, xc in zip(s.tolist(), *(column.tolist() for column in columns), strict=True):
                 self._add(x, xw, xp, xc)
             return
-        held = self.to_arrays()
-        merged = np.union1d(held[0], s)
+        stored = self.to_arrays()
+        merged = np.union1d(stored[0], s)
         sums = [np.zeros(len(merged), column.dtype) for column in columns]
-        for old, new, total in zip(held[1:], columns, sums, strict=True):
-            total[np.searchsorted(merged, held[0])] = old
+        for old, new, total in zip(stored[1:], columns, sums, strict=True):
+            total[np.searchsorted(merged, stored[0])] = old
             total[np.searchsorted(merged, s)] += new
         self.rebuild(merged, *sums, self._heaviest)
 
@@ -318,11 +318,11 @@ class HullTree(Changes):
     @cython.locals(ws=cython.double[::1], ps=cython.double[::1], first=cython.longlong[::1])
     @cython.locals(i=cython.Py_ssize_t, n=cython.Py_ssize_t, w=cython.double, p=cython.double)
     def blocks(self):
-        """First score, last score and value of each block of the isotonic fit, three arrays. O(k)."""
+        """Return the first score, last score and value of each block of the isotonic fit, three arrays. O(k)."""
         scores, weight, positive, _ = self.to_arrays()
         starts = np.empty(self._size, dtype=np.int64)
         ws, ps, first = weight, positive, starts
-        n = 0  # blocks so far: their masses stand in the first n cells of ws and ps
+        n = 0  # blocks so far: their masses are in the first n cells of ws and ps
         for i in range(self._size):
             w, p, first[n] = ws[i], ps[i], i
             while n > 0 and ps[n - 1] * w >= p * ws[n - 1]:
@@ -339,17 +339,17 @@ class HullTree(Changes):
     def multiply(self, factor: cython.double):
         """Multiply every weight by a positive factor; groups then below LIGHTEST are dropped. O(k)."""
         scores, w, positive, count = self.to_arrays()
-        kept = w * factor >= LIGHTEST
-        columns = scores[kept], w[kept] * factor, positive[kept] * factor, count[kept]
+        heavy = w * factor >= LIGHTEST
+        columns = scores[heavy], w[heavy] * factor, positive[heavy] * factor, count[heavy]
         self.rebuild(*columns, self._heaviest * factor)
 
     def prune(self, threshold: cython.double):
         """Drop the groups with less weight than `threshold`; returns the number of observations dropped. O(k)."""
         scores, w, positive, count = self.to_arrays()
-        kept = w >= threshold
-        if not kept.all():
-            self.rebuild(scores[kept], w[kept], positive[kept], count[kept], self._heaviest)
-        return int(count[~kept].sum())
+        heavy = w >= threshold
+        if not heavy.all():
+            self.rebuild(scores[heavy], w[heavy], positive[heavy], count[heavy], self._heaviest)
+        return int(count[~heavy].sum())
 
     @cython.locals(leaf=Leaf)
     def check(self):

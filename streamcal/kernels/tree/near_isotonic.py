@@ -64,7 +64,7 @@ class NearIsotonicPath:
     right_version: cython.Py_ssize_t[::1]
 
     def __init__(self, weight: cython.const[cython.double][::1], positive: cython.const[cython.double][::1]):
-        """`weight` > 0 and 0 <= `positive` <= `weight` of at least one distinct score, ascending; not normalised."""
+        """Start from weights above 0 and 0 <= `positive` <= `weight` of distinct ascending scores; not normalised."""
         i: cython.Py_ssize_t
         size: cython.Py_ssize_t = weight.shape[0]
         if size == 0 or positive.shape[0] != size:
@@ -111,7 +111,7 @@ class NearIsotonicPath:
     @cython.cfunc
     @cython.exceptval(check=False)
     def drift(self, b: cython.Py_ssize_t) -> cython.double:
-        """d_b, by which the value of a block grows with λ."""
+        """Return d_b, by which the value of a block grows with λ."""
         steps: cython.Py_ssize_t = 0
         if self.before[b] >= 0:
             steps += self.falls[self.before[b]]
@@ -209,7 +209,7 @@ class NearIsotonicPath:
     @cython.cfunc
     @cython.exceptval(check=False)
     def equal(self, b: cython.Py_ssize_t) -> cython.bint:
-        """Whether block `b` and the next one have the same value at this λ, up to rounding."""
+        """Return whether block `b` and the next one have the same value at this λ, up to rounding."""
         after: cython.Py_ssize_t = self.after[b]
         mean, next_mean = self.means[b], self.means[after]
         move, next_move = self.penalty * self.drift(b), self.penalty * self.drift(after)
@@ -308,8 +308,8 @@ class NearIsotonicPath:
         above `limit`, by the last −2 log L that was computed; at the last breakpoint it is always computed. `values`
         becomes the fit with the least sum, or the average of all whose sum was computed, with weights exp(−sum/2).
         """
-        found = np.full(self.blocks, INFINITY)
-        sums: cython.double[::1] = found
+        result = np.full(self.blocks, INFINITY)
+        sums: cython.double[::1] = result
         best: cython.double[::1] = np.zeros(self.size).data
         ends: cython.Py_ssize_t[::1] = np.zeros(self.size, dtype=np.intp).data
         at: cython.Py_ssize_t = 0
@@ -335,7 +335,7 @@ class NearIsotonicPath:
             self.advance()
         if not average:
             expand(best, ends, values)
-        return found[:at]
+        return result[:at]
 
     @cython.cfunc
     @cython.exceptval(check=False)

@@ -73,8 +73,9 @@ class BlockCutter:
         whole: cython.bint,
         ranks: tuple = (),
     ):
-        """Arcs lead from lower[e] up to upper[e]; the total weight of every point is above 0, an integer if `whole`.
+        """Make the order with arcs from lower[e] up to upper[e].
 
+        The total weight of every point is above 0, an integer if `whole`.
         `ranks`, for points of two coordinates, are the points in lexicographic order, and the rank of each by the
         second coordinate and then the first.
         """
@@ -151,7 +152,7 @@ class BlockCutter:
     @cython.cfunc
     @cython.exceptval(check=False)
     def mean(self, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.double:
-        """θ of a block."""
+        """Return θ of a block."""
         positive: cython.double = 0.0
         weight: cython.double = 0.0
         i: cython.Py_ssize_t
@@ -176,19 +177,19 @@ class BlockCutter:
             while self.search(start, stop):
                 self.push(start, stop)
         i: cython.Py_ssize_t
-        kept: cython.Py_ssize_t = start
+        middle: cython.Py_ssize_t = start
         risen: cython.Py_ssize_t = 0
         for i in range(start, stop):
             point: cython.Py_ssize_t = self.order[i]
             if self.level[point] < 0:
-                self.order[kept] = point
-                kept += 1
+                self.order[middle] = point
+                middle += 1
             else:
                 self.queue[risen] = point
                 risen += 1
         for i in range(risen):
-            self.order[kept + i] = self.queue[i]
-        return kept
+            self.order[middle + i] = self.queue[i]
+        return middle
 
     @cython.cfunc
     @cython.exceptval(check=False)

@@ -50,7 +50,7 @@ def _total(node: Ranked | None) -> cython.double:
 
 
 @cython.cfunc
-def _made(x: cython.double, w: cython.double, left: Ranked | None, right: Ranked | None) -> Ranked:
+def _node(x: cython.double, w: cython.double, left: Ranked | None, right: Ranked | None) -> Ranked:
     node: Ranked = Ranked()
     node.x, node.w = x, w
     node.left, node.right = left, right
@@ -66,29 +66,29 @@ def _balanced(x: cython.double, w: cython.double, left: Ranked | None, right: Ra
     large: cython.longlong = _size(right) + 1
     if large > DELTA * small:
         if _size(right.left) + 1 < GAMMA * (_size(right.right) + 1):
-            return _made(right.x, right.w, _made(x, w, left, right.left), right.right)
+            return _node(right.x, right.w, _node(x, w, left, right.left), right.right)
         inner: Ranked = right.left
-        return _made(inner.x, inner.w, _made(x, w, left, inner.left), _made(right.x, right.w, inner.right, right.right))
+        return _node(inner.x, inner.w, _node(x, w, left, inner.left), _node(right.x, right.w, inner.right, right.right))
     if small > DELTA * large:
         if _size(left.right) + 1 < GAMMA * (_size(left.left) + 1):
-            return _made(left.x, left.w, left.left, _made(x, w, left.right, right))
+            return _node(left.x, left.w, left.left, _node(x, w, left.right, right))
         middle: Ranked = left.right
-        return _made(
-            middle.x, middle.w, _made(left.x, left.w, left.left, middle.left), _made(x, w, middle.right, right)
+        return _node(
+            middle.x, middle.w, _node(left.x, left.w, left.left, middle.left), _node(x, w, middle.right, right)
         )
-    return _made(x, w, left, right)
+    return _node(x, w, left, right)
 
 
 @cython.cfunc
 def _changed(node: Ranked | None, x: cython.double, w: cython.double) -> Ranked:
     if node is None:
-        return _made(x, w, None, None)
+        return _node(x, w, None, None)
     if x < node.x:
         return _balanced(node.x, node.w, _changed(node.left, x, w), node.right)
     if x > node.x:
         return _balanced(node.x, node.w, node.left, _changed(node.right, x, w))
     if node.w + w > 0.0:
-        return _made(x, node.w + w, node.left, node.right)
+        return _node(x, node.w + w, node.left, node.right)
     if node.left is None:
         return node.right
     if node.right is None:
@@ -112,7 +112,7 @@ def _built(x, w, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> Ranked:
     if start >= stop:
         return None
     middle: cython.Py_ssize_t = (start + stop) // 2
-    return _made(x[middle], w[middle], _built(x, w, start, middle), _built(x, w, middle + 1, stop))
+    return _node(x[middle], w[middle], _built(x, w, start, middle), _built(x, w, middle + 1, stop))
 
 
 @cython.final
@@ -176,19 +176,19 @@ class RankTree:
 
     def reaching(self, weight: cython.double):
         """Return the smallest score with this much weight up to it; the largest score if there is less. O(log k)."""
-        found: cython.double = NAN
+        score: cython.double = NAN
         last: cython.double = NAN
         below: cython.double = 0.0
         node: Ranked = self._root
         while node is not None:
             if below + _total(node.left) + node.w >= weight:
-                found = node.x
+                score = node.x
                 node = node.left
             else:
                 last = node.x
                 below += _total(node.left) + node.w
                 node = node.right
-        return last if found != found else found
+        return last if score != score else score
 
     def to_arrays(self):
         """Scores, ascending, and their weights. O(k)."""
@@ -208,7 +208,7 @@ class RankTree:
         return x, w
 
     def check(self):
-        """`AssertionError` unless every invariant holds; for tests."""
+        """Raise `AssertionError` unless every invariant holds; for tests."""
         _check(self._root, -math.inf, math.inf)
 
 
