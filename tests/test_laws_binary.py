@@ -447,6 +447,7 @@ def test_predictions_settled_in_the_order_of_issue_are_learned_as_by_a_join(case
         assert given == (issued[-1].p if cal.n else or_score(cal, issued[-1].p, o.x))
         if o.y:
             join.resolve(k, True, o.t)
+            assert join.outcome(k).positive is True  # not of NumPy, uncompiled either
     join.advance(2000.0)
     for one, o in zip(issued, stream, strict=True):
         cal.settle(one, o.y)

@@ -26,39 +26,72 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 #: Parameters and lines of a function that are too many.
 MOST_PARAMETERS, MOST_LINES = 8, 60
-#: What a walk does, run in the copy: it prints calls, files entered and changes of file, each for what `walked` calls.
+#: What a walk does, run in the copy: it prints calls, files entered and changes of file of each walk.
 WALK = """
-import json, os, sys
+import asyncio, contextlib, json, os, sys
 import streamcal
+from streamcal.app.cli import app
+from streamcal.live import Journal, LabelJoin
+from streamcal.serving.app import application
+from streamcal.serving.service import Service
+from streamcal.serving.settings import Settings
+from typer.testing import CliRunner
 HOME = os.path.dirname(streamcal.__file__)
-def walked(call):
-    names, files = {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}, []
+walks = {}
+
+@contextlib.contextmanager
+def walking(name):
+    hidden, files = {"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"}, []
     def note(frame, event, _):
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(HOME) and code.co_name not in names:
+        if event == "call" and code.co_filename.startswith(HOME) and code.co_name not in hidden:
             files.append(code.co_filename)
     sys.setprofile(note)
     try:
-        call()
+        yield
     finally:
         sys.setprofile(None)
     changes = sum(one != other for one, other in zip(files, files[1:]))
-    return len(files), len(set(files)), changes
+    walks[name] = len(files), len(set(files)), changes
+
 ours = lambda cls: sum(one.__module__.startswith("streamcal") for one in cls.__mro__)
-found = {"chains": [ours(cls) for cls in streamcal.REGISTRY.values()]}
+walks["chains"] = [ours(cls) for cls in streamcal.REGISTRY.values()]
 for name in ("VennAbers", "Auto"):
     cal = getattr(streamcal, name)()
     cal.learn_many([0.1, 0.4, 0.7] * 20, [False, True, True] * 20)
     cal.predict_one(0.3)
-    found[name] = walked(lambda: cal.predict_one(0.5))
-from typer.testing import CliRunner
-from streamcal.app.cli import app
+    with walking(name):
+        cal.predict_one(0.5)
+
+async def post(served, path, item):
+    async def receive():
+        return {"type": "http.request", "body": json.dumps(item).encode(), "more_body": False}
+    async def send(message):
+        assert message.get("status", 200) == 200, message
+    scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
+             "root_path": "", "headers": [(b"content-type", b"application/json")]}
+    await served(scope, receive, send)
+
+async def click(served, id):
+    await post(served, "/v1/issue", {"id": id, "score": 0.2})
+    await post(served, "/v1/outcome", {"id": id, "y": 1})
+
+async def serve():
+    with Journal("events.journal") as journal:
+        served = application(Service(LabelJoin(cal, 60.0, journal=journal), journal, Settings()))
+        async with served.router.lifespan_context(served):
+            await click(served, "first")
+            with walking("serve"):
+                await click(served, "second")
+
+asyncio.run(serve())
 with open("rows.csv", "w") as file:
     file.write("score,click\\n0.2,0\\n0.7,1\\n0.4,0\\n")
 run = lambda: CliRunner().invoke(app, ["run", "rows.csv", "--score", "score", "--label", "click", "--out", "out.csv"])
 run()
-found["run"] = walked(run)
-print(json.dumps(found))
+with walking("run"):
+    run()
+print(json.dumps(walks))
 """
 
 
@@ -80,8 +113,8 @@ def walks(package: Path) -> dict[str, list[int]]:
             f"the package cannot be run by {sys.executable}: {reason}; use the Python of an environment in which "
             "`pip install -e .` has been run"
         )
-    found: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    walked: dict[str, list[int]] = json.loads(done.stdout.splitlines()[-1])
+    return walked
 
 
 def functions(package: Path) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -171,6 +204,10 @@ def table(package: Path) -> list[tuple[str, str]]:
         *(
             (f"`{name}.predict_one`, uncompiled", f"{walk[name][0]} calls, {walk[name][1]} files")
             for name in ("VennAbers", "Auto")
+        ),
+        (
+            "an impression and its click through `streamcal serve`, `Auto`",
+            "{1} files, {0} calls, {2} changes of file".format(*walk["serve"]),
         ),
         ("`streamcal run`, three rows", "{1} files, {0} calls, {2} changes of file".format(*walk["run"])),
         ("most parameters of a function", f"{parameters(most[1])} (`{most[0]}`)"),

@@ -532,8 +532,8 @@ class PendingTable:
             return None
         w: cython.double = nan if block.outcome_w is None else block.outcome_w[row]
         return (
-            flags & POSITIVE != 0,
-            flags & NEGATIVE != 0,
+            bool(flags & POSITIVE),
+            bool(flags & NEGATIVE),
             float(block.when[row]),
             0 if block.cell is None else int(block.cell[row]),
             None if w != w else float(w),
