@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from streamcal.metrics.base import Metric
-from streamcal.metrics.cells import Forecasts
+from streamcal.metrics.cells import Forecasts, dot
 from streamcal.metrics.label_weights import weights_by_label
 from streamcal.metrics.reliability import wilson_interval
 from streamcal.parameters.given import real_number
@@ -106,7 +106,7 @@ class CalibrationRatio(Metric):
         by_predicted = squared * forecasts.p
         self._predicted += float(np.sum(weights * forecasts.p))
         self._squares += float(np.sum(squared))
-        self._of_predicted += float(by_predicted @ forecasts.p)
+        self._of_predicted += dot(by_predicted, forecasts.p)
         self._positive += float(np.sum(weights[positive]))
         self._of_positives += float(np.sum(squared[positive]))
         self._of_both += float(np.sum(by_predicted[positive]))

@@ -45,6 +45,17 @@ class Forecasts:
         return positive, negative
 
 
+def dot(first: FloatArray, second: FloatArray) -> float:
+    """Return Σ aᵢ bᵢ of two columns.
+
+    BLAS wakes other threads for 10,000 numbers and more, which takes hundreds of times as long on a busy machine.
+
+    >>> dot(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
+    11.0
+    """
+    return float(np.einsum("i,i", first, second))
+
+
 class CellColumns(NamedTuple):
     """The occupied cells as arrays of shape (c,), in ascending order of probability.
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, RetractionError
 from streamcal.metrics.base import Summed, check_forecasts, check_probability, check_true
+from streamcal.metrics.cells import dot
 from streamcal.metrics.label_weights import weights_by_label
 from streamcal.parameters.inputs import check_weight
 from streamcal.parameters.types import FloatArray, Label
@@ -121,9 +122,9 @@ class FieldwiseECE(Summed):
                 sums_of_level = self._levels.setdefault(level, [0.0] * len(terms))
                 for place, term in enumerate(row):
                     sums_of_level[place] += term
-        self._positive += float(w @ y)
+        self._positive += dot(w, y)
         self._squares += float(squared.sum())
-        self._of_positives += float(squared @ y)
+        self._of_positives += dot(squared, y)
         self._count += int(used.sum())
         self._weight += float(w.sum())
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from streamcal.errors import InputError, MergeError
 from streamcal.kernels.common.measures import add_differences
 from streamcal.metrics.base import MANY, check_forecasts, check_probability, check_true
-from streamcal.metrics.cells import Forecasts
+from streamcal.metrics.cells import Forecasts, dot
 from streamcal.metrics.label_weights import weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
 from streamcal.parameters.given import real_number
@@ -418,10 +418,10 @@ class WeightedRange:
         """Add observations as `add` does, with labels 0.0 and 1.0, and the largest |m|."""
         # Products with 0 and 1 are several times faster than selections of rows.
         zero, came, other, squares = 1.0 - positive, np.abs(came), np.abs(other), weights * weights
-        self.positive += float(weights @ positive)
-        self.negative += float(weights @ zero)
-        self.squared_positive += float(squares @ positive)
-        self.squared_negative += float(squares @ zero)
+        self.positive += dot(weights, positive)
+        self.negative += dot(weights, zero)
+        self.squared_positive += dot(squares, positive)
+        self.squared_negative += dot(squares, zero)
         self.positive_came = float((came * positive).max(initial=self.positive_came))
         self.positive_other = float((other * positive).max(initial=self.positive_other))
         self.negative_came = float((came * zero).max(initial=self.negative_came))

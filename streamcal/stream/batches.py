@@ -191,10 +191,13 @@ def _decoder(count: int, names: tuple[str, ...]) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(msgspec.defstruct("Kept", declared, rename=renamed, gc=False)).decode
 
 
-def json_table(records: Sequence[bytes], names: tuple[str, ...]) -> Any:
-    """Read the named columns of lines of JSON; None where a line may not be an object, or a column has no one type."""
+def json_table(text: bytes, records: Sequence[bytes], names: tuple[str, ...]) -> Any:
+    """Read the named columns of the lines of a text of JSON, without blank ones.
+
+    None where a line may not be an object, or a column has no one type.
+    """
     try:
-        rows, text = [*map(_decoder(len(names), names), records)], b"".join(records)
+        rows = [*map(_decoder(len(names), names), records)]
         columns, escaped = [], ESCAPED_LETTER.search(text) is not None
         for i, name in enumerate(names):
             values = [*map(attrgetter(f"f{i}"), rows)]

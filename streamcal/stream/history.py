@@ -11,7 +11,7 @@ import numpy as np
 
 from streamcal.live.alarms import Alarm
 from streamcal.live.monitor import CalibrationMonitor
-from streamcal.metrics.cells import Forecasts
+from streamcal.metrics.cells import Forecasts, dot
 from streamcal.metrics.label_weights import sampled, weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.metrics.log_loss_difference import STATE, LogLossDifference
@@ -152,9 +152,9 @@ class History:
         part = self._parts[-1]
         (first, *_) = forecasts.values()
         y, w = first.y[rows], first.w[rows]
-        part[: SHARED - 1] += len(y), w.sum(), w @ y
+        part[: SHARED - 1] += len(y), w.sum(), dot(w, y)
         negative, squared = 1.0 - y, w * w
-        self._by_label += w @ y, w @ negative, squared @ y, squared @ negative
+        self._by_label += dot(w, y), dot(w, negative), dot(squared, y), dot(squared, negative)
         by_label = weights_by_label(*self._by_label.tolist())
         part[SHARED - 1] = np.maximum(part[SHARED - 1], times[rows].max())  # nan where there are no times
         here = {name: Forecasts(forecast.p[rows], y, w) for name, forecast in forecasts.items()}
@@ -172,7 +172,7 @@ class History:
         self.alarms_in_all[name] += len(alarms)
         losses = np.where(forecast.y > 0.0, *forecast.log_losses)
         losses = np.minimum(losses, -math.log(LOG_LOSS_CLIP))  # as `LogLoss` has them
-        columns[:4] += float(forecast.w @ forecast.p), float(forecast.w @ losses), 0.0, len(alarms)
+        columns[:4] += dot(forecast.w, forecast.p), dot(forecast.w, losses), 0.0, len(alarms)
         columns[2] = max([columns[2], monitor.e_value, *(a.e_value for a in alarms)])
         if name in self.differences and self.base in forecasts:
             self.differences[name].update_forecasts(forecast, forecasts[self.base])

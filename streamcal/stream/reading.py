@@ -507,10 +507,11 @@ class RecordReader:
                     return
                 self._read_more()
                 continue
-            records = [*filter(None, map(bytes.strip, self._text[self._at : end].splitlines()))]
+            text = self._text[self._at : end]
+            records = [*filter(None, map(bytes.strip, text.splitlines()))]
             self._at, last = end, self.row + len(records)
             numbers, errors = np.arange(self.row + 1, last + 1), dict[int, RecordError]()
-            table = json_table(records, self._used)
+            table = json_table(text, records, self._used)
             if table is None:
                 for number, record in zip(numbers.tolist(), records, strict=True):
                     try:
