@@ -11,7 +11,7 @@ from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
 from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
-from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, Block, Names, PendingTable
+from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, VERSION, Block, PendingTable
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
@@ -42,6 +42,8 @@ class PendingSteps:
         self._newton = kernel if isinstance(kernel, OnlineNewton) else None
         self._ladder = kernel if isinstance(kernel, LineLadder) else None
         self._auto = kernel if isinstance(kernel, AutoSteps) else None
+        if self._auto is not None:
+            self._auto.mixture.keep_knots()
         self.learned = self.positives = self.timed_out = self.matched = self.before_issue = self.backwards = 0
         self.forward = False
         self.judged, self.judges = np.empty((5, JUDGED)), 0
@@ -86,9 +88,7 @@ class PendingSteps:
         flags: cython.int = block.flags[row]
         y: cython.bint = flags & POSITIVE != 0 and block.when[row] - t <= self.keep
         if block.levels or self.version is not None:
-            numbers = block.levels[0] if block.levels else None
-            names: Names = self.table.names[0]
-            if names.values[0 if numbers is None else numbers[row]] != self.version:
+            if self.table.level(block, row, VERSION) != self.version:
                 return False
         if self._has_weight(block, row, y):
             w = block.outcome_w[row]

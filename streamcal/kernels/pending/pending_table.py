@@ -87,6 +87,13 @@ class Heads:
         self.codes = np.zeros(HEADS, dtype=np.uint32)
 
 
+class Levels:
+    """The number of the version, or of a level, of each row of a block; 0 for none."""
+
+    def __init__(self):
+        self.numbers = np.zeros(ROWS, dtype=np.int32)
+
+
 class Names:
     """Small numbers for the values of a column that are in use; 0 is for None."""
 
@@ -384,18 +391,20 @@ class PendingTable:
         column: cython.Py_ssize_t
         for column in range(len(block.levels)):
             if block.levels[column] is not None:
-                block.levels[column][row] = 0
+                levels: Levels = block.levels[column]
+                levels.numbers[row] = 0
         if version is not None:
             self._set_level(block, row, VERSION, version)
         if keys is None:
             return
+        own: dict = keys
         others = None
-        for field, level in keys.items():
-            found = self._column_of(field)
-            if found < 0:
+        for field, level in own.items():
+            column = self._column_of(field)
+            if column < 0:
                 others = [*(others or ()), (field, level)]
                 continue
-            self._set_level(block, row, found, level)
+            self._set_level(block, row, column, level)
         if others is not None:
             self._set_level(block, row, OTHERS, tuple(others))
 
@@ -403,9 +412,10 @@ class PendingTable:
         while len(block.levels) <= column:
             block.levels.append(None)
         if block.levels[column] is None:
-            block.levels[column] = np.zeros(ROWS, dtype=np.int32)
+            block.levels[column] = Levels()
+        levels: Levels = block.levels[column]
         names: Names = self.names[column]
-        block.levels[column][row] = names.take(value)
+        levels.numbers[row] = names.take(value)
 
     def drop_first(self):
         """Remove the oldest row."""
@@ -431,10 +441,10 @@ class PendingTable:
         """Give the small numbers of a row back."""
         column: cython.Py_ssize_t
         for column in range(len(block.levels)):
-            numbers = block.levels[column]
-            if numbers is not None:
+            if block.levels[column] is not None:
+                levels: Levels = block.levels[column]
                 names: Names = self.names[column]
-                names.give_back(numbers[row])
+                names.give_back(levels.numbers[row])
 
     # -- what a row has --------------------------------------------------------------------------------------------
 
@@ -499,13 +509,20 @@ class PendingTable:
             int(block.first_number + row if block.number is None else block.number[row]),
         )
 
+    def level(self, block, row, column):
+        """Return the version of a row, or its level in a column; None for none."""
+        if column >= len(block.levels) or block.levels[column] is None:
+            return None
+        levels: Levels = block.levels[column]
+        names: Names = self.names[column]
+        return names.values[levels.numbers[row]]
+
     def _levels(self, block, row):
         """Return version and levels of a row."""
         column: cython.Py_ssize_t
         version, keys = None, {}
         for column in range(len(block.levels)):
-            numbers = block.levels[column]
-            value = None if numbers is None else self.names[column].values[numbers[row]]
+            value = self.level(block, row, column)
             if value is None:
                 continue
             if column == VERSION:
@@ -615,7 +632,9 @@ class PendingTable:
         for name in ("at", "score", "p", "key", "flags", "t", "w", "when", "outcome_w", "cell"):
             column = getattr(block, name)
             found[name] = None if column is None else np.array(np.asarray(column)[begin:end])
-        found["levels"] = [None if one is None else one[begin:end].copy() for one in block.levels]
+        found["levels"] = [
+            None if levels is None else np.array(np.asarray(levels.numbers)[begin:end]) for levels in block.levels
+        ]
         found["sizes"] = found["texts"] = None
         if block.ends is not None:
             ends = np.asarray(block.ends)[:end].astype(np.int64)
@@ -682,9 +701,9 @@ class PendingTable:
                 block.levels.append(None)
             column = columns["levels"][k] if k < len(columns["levels"]) else None
             if column is not None and block.levels[k] is None:
-                block.levels[k] = np.zeros(ROWS, dtype=np.int32)
+                block.levels[k] = Levels()
             if block.levels[k] is not None:
-                block.levels[k][to] = 0 if column is None else column[rows]
+                np.asarray(block.levels[k].numbers)[to] = 0 if column is None else column[rows]
         sizes = columns["sizes"]
         if sizes is not None and block.ends is None:
             block.ends, block.texts = np.zeros(ROWS, dtype=np.uint32), bytearray()
