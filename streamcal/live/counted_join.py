@@ -950,7 +950,7 @@ class CountedJoin(Joining):
     def _state(self) -> dict[str, Any]:
         return {**counted_state.head_of(self), "held": [counted_state.bucket_of(one) for one in self._buckets.values()]}
 
-    def _parts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | bytearray]:
         yield from counted_state.parts_of(self, type(self).__name__, self._plain_params())
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.encoding import pack
+from streamcal.encoding import encode, pack
 from streamcal.kernels.counts.counted_rows import ClickFilter, CountedRows
 from streamcal.live.counted_bucket import FURTHEST, Bucket, group_of
 from streamcal.live.counted_tokens import Tokens
@@ -56,11 +56,11 @@ def head_of(join: Any) -> dict[str, Any]:
     }
 
 
-def parts_of(join: Any, name: str, params: dict[str, Any]) -> Iterator[bytes]:
+def parts_of(join: Any, name: str, params: dict[str, Any]) -> Iterator[bytes | bytearray]:
     """Yield a state as bytes in parts, the head and then each bucket; the join must not change meanwhile."""
     yield pack([name, params, head_of(join)])
     for bucket in join._buckets.values():
-        yield pack(bucket_of(bucket))
+        yield encode(bucket_of(bucket))
 
 
 def bucket_of(bucket: Bucket) -> dict[str, Any]:

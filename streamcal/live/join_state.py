@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.encoding import pack, unpack
+from streamcal.encoding import decode, encode, pack, unpack
 from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.live.early import CELLS, DelayCurve
 from streamcal.live.issued import Id, Keys, Outcome, check_id, check_keys, is_plain
@@ -91,41 +91,44 @@ def head_of(found: Contents) -> dict[str, Any]:
     return written if found.note is None else {**written, "note": found.note}
 
 
-def held_of(found: Contents) -> Iterator[dict[str, Any]]:
-    """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once."""
+def held_of(found: Contents, *, copied: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once.
+
+    Unless they are copied, columns are those of the join, which must not change meanwhile.
+    """
     table = found.table
     for begin in range(table.first, table.end, CHUNK):
-        yield _columns(table, begin, min(begin + CHUNK, table.end))
+        end = min(begin + CHUNK, table.end)
+        yield _columns(table, table.columns(begin, end, copied), begin, end)
 
 
-def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes]:
+def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes | bytearray]:
     """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of predictions.
 
-    The join must not change meanwhile.
+    The join must not change meanwhile. Chunks have no checksum, which a journal has of each part.
     """
     yield pack([name, params, head_of(found)])
-    for chunk in held_of(found):
-        yield pack(chunk)
+    for chunk in held_of(found, copied=False):
+        yield encode(chunk)
 
 
-def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
+def written_in(parts: Iterator[bytes | memoryview]) -> dict[str, Any]:
     """Return the state that `parts_of` wrote; its predictions are read as they are asked for."""
     name, params, learned = row(unread, unread, unread)(unpack(next(parts)))
     ensure(isinstance(learned, dict), "the head of the state is no record")
     return {
         "class": name,
         "params": params,
-        "learned": {**learned, "held": (unpack(one) for one in parts)},
+        "learned": {**learned, "held": map(decode, parts)},
     }
 
 
-def _columns(table: PendingTable, begin: int, end: int) -> dict[str, Any]:
-    """Return predictions as columns, which are written and read many times faster than rows; None for one of Nones.
+def _columns(table: PendingTable, columns: dict[str, Any], begin: int, end: int) -> dict[str, Any]:
+    """Return predictions as plain columns, written and read many times faster than rows; None for one of Nones.
 
     `at` is None where it is `t` everywhere, `cell` where it is 0 everywhere, and `weight` where no outcome has
     its own. Outcomes have the place of their prediction, `of`, in rising order.
     """
-    columns = table.columns(begin, end)
     flags, size = columns["flags"], end - begin
     of = np.flatnonzero(flags & (POSITIVE | NEGATIVE))
     cell, weight = columns["cell"], columns["outcome_w"]

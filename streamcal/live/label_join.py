@@ -945,7 +945,7 @@ class LabelJoin(Holding, Joining):
         found = self._contents()
         return {**join_state.head_of(found), "held": list(join_state.held_of(found))}
 
-    def _parts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | bytearray]:
         yield from join_state.parts_of(self._contents(), LabelJoin.__name__, self._plain_params())
 
     def _contents(self) -> join_state.Contents:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamcal.kernels.pending.pending_events import read_events
+from streamcal.kernels.pending.pending_events import ISSUE, RESOLVE, read_events
 from streamcal.live import events
 from streamcal.live.issued import AT_ONCE, RETRIED, Id, Rows
 from streamcal.live.joining import Takers
@@ -36,8 +36,8 @@ class Replaying:
         self._join = join
         self._take: Takers = {
             **join._takers(),
-            events.ISSUE: join._issue,
-            events.RESOLVE: join._resolve,
+            ISSUE: join._issue,
+            RESOLVE: join._resolve,
             events.REPEAT: join._repeat,
         }
 

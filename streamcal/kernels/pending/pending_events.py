@@ -287,7 +287,7 @@ def _read_id(blob: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t, intege
 def _id_size(
     content: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, kind: cython.int, known: cython.int
 ) -> cython.Py_ssize_t:
-    """Return the size of the id of an event of so many bytes; −1 unless it is of this kind, with bits that are known."""
+    """Return the size of the id of an event of so many bytes; −1 unless it is of this kind and its bits are known."""
     head: cython.Py_ssize_t = ISSUED if kind == ISSUE else RESOLVED
     if size < head or content[at] != kind:
         return -1
@@ -307,7 +307,9 @@ def read_event(event: bytes):
     content: cython.p_uchar = event
     kind: cython.int = content[0] if len(event) > RESOLVED else -1
     known: cython.int = INTEGER | MORE if kind == ISSUE else INTEGER | POSITIVE | WEIGHED
-    own: cython.Py_ssize_t = _id_size(content, 0, len(event), kind, known) if kind == ISSUE or kind == RESOLVE else -1
+    own: cython.Py_ssize_t = -1
+    if 0 <= kind <= RESOLVE:
+        own = _id_size(content, 0, len(event), kind, known)
     if own < 0:
         raise ValueError("the bytes are no impression and no outcome")
     bits: cython.int = content[1]

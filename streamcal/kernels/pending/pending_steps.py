@@ -87,9 +87,8 @@ class PendingSteps:
         w: cython.double = 1.0 if block.w is None else block.w[row]
         flags: cython.int = block.flags[row]
         y: cython.bint = flags & POSITIVE != 0 and block.when[row] - t <= self.keep
-        if block.levels or self.version is not None:
-            if self.table.level(block, row, VERSION) != self.version:
-                return False
+        if (block.levels or self.version is not None) and self.table.level(block, row, VERSION) != self.version:
+            return False
         if self._has_weight(block, row, y):
             w = block.outcome_w[row]
         x = log_odds(block.score[row], LIMIT)

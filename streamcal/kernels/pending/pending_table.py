@@ -596,8 +596,10 @@ class PendingTable:
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def columns(self, begin, end):
+    def columns(self, begin, end, copied=True):
         """Return the rows of places from `begin` to before `end` as columns, for `extend`; None for one of defaults.
+
+        Unless they are copied, they may be the memory of the table.
 
         Beside the columns of a block these are `number`, the numbers of `levels` by column, `sizes` and `texts` of ids,
         and `said`, an array of one row for each, or a list.
@@ -605,7 +607,7 @@ class PendingTable:
         pieces = []
         while begin < end:
             upto = min(end, ((begin >> SHIFT) + 1) << SHIFT)
-            pieces.append(self._piece(self.block(begin), begin & LOW, (begin & LOW) + upto - begin))
+            pieces.append(self._piece(self.block(begin), begin & LOW, (begin & LOW) + upto - begin, copied))
             begin = upto
         if len(pieces) == 1:
             return pieces[0]
@@ -625,13 +627,14 @@ class PendingTable:
             found["said"] = [said for one in pieces for said in _as_list(one["said"], len(one["at"]))]
         return found
 
-    def _piece(self, block, begin, end):
+    def _piece(self, block, begin, end, copied=True):
         """Return rows of a block as `columns` does."""
+        array = np.array if copied else np.asarray
         numbers = np.arange(block.first_number + begin, block.first_number + end)
-        found = {"number": numbers if block.number is None else np.array(np.asarray(block.number)[begin:end])}
+        found = {"number": numbers if block.number is None else array(np.asarray(block.number)[begin:end])}
         for name in ("at", "score", "p", "key", "flags", "t", "w", "when", "outcome_w", "cell"):
             column = getattr(block, name)
-            found[name] = None if column is None else np.array(np.asarray(column)[begin:end])
+            found[name] = None if column is None else array(np.asarray(column)[begin:end])
         found["levels"] = [
             None if levels is None else np.array(np.asarray(levels.numbers)[begin:end]) for levels in block.levels
         ]
@@ -644,7 +647,7 @@ class PendingTable:
         if block.loose is not None:
             found["said"] = block.loose[begin:end]
         else:
-            found["said"] = None if block.said is None else np.array(np.asarray(block.said)[begin:end])
+            found["said"] = None if block.said is None else array(np.asarray(block.said)[begin:end])
         return found
 
     def extend(self, columns):
