@@ -141,13 +141,11 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 def refused_items(answers: Sequence[Answer], items: Items, meters: Meters, kind: str) -> list[dict[str, Any]]:
     """Count and log the items that are refused, and return what is answered to each."""
     errors: list[dict[str, Any]] = []
-    for place, found in enumerate(answers):
-        if not isinstance(found, RefusedError):
-            continue
-        errors.append({"index": place, "status": found.status, **found.content(f"[{place}]")})
-        meters.refused_item(kind, found.status)
+    for place, error in [(place, one) for place, one in enumerate(answers) if isinstance(one, RefusedError)]:
+        errors.append({"index": place, "status": error.status, **error.content(f"[{place}]")})
+        meters.refused_item(kind, error.status)
         if len(errors) <= LOGGED_ITEMS:
-            reason = {"index": place, "id": id_of(items[place]), "status": found.status, "reason": str(found)}
+            reason = {"index": place, "id": id_of(items[place]), "status": error.status, "reason": str(error)}
             logger.warning("item refused", extra={"event": "item refused", "kind": kind, **reason})
     if len(errors) > LOGGED_ITEMS:
         more = {"event": "items refused", "kind": kind, "refused": len(errors), "items": len(answers)}

@@ -20,9 +20,6 @@ from streamcal.parameters.types import FloatArray
 from streamcal.serving.reading import KEYS, RefusedError, check_id, check_keys, parsed
 from streamcal.serving.settings import LONGEST_TEXT
 
-#: Fields that an item may lack, with None for them.
-OPTIONAL = ("t", "w", "keys", "version")
-
 
 class Impression(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An impression as JSON has it."""
@@ -115,7 +112,9 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
     A text that has as many colons as there are keys gives no key twice.
     """
     given = [one.id for one in items]
-    fields = {name: [getattr(one, name) for one in items] for name in OPTIONAL[: None if issue else 2]}
+    fields = {"t": [one.t for one in items], "w": [one.w for one in items]}
+    if issue:
+        fields |= {"keys": [one.keys for one in items], "version": [one.version for one in items]}
     present = {name: len(items) - column.count(UNSET) for name, column in fields.items()}
     optional = {name: fields[name] for name, number in present.items() if number}
     keys = [None if one is UNSET else one for one in optional["keys"]] if "keys" in optional else None

@@ -21,6 +21,8 @@ JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are passed on at once."""
 CLICKS = cython.declare(cython.longlong, 4000)
 """As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
+LATEST = cython.declare(cython.double, 1e11)
+"""No later times are taken: they may be in a shorter unit, of which a method warns."""
 HEAVIEST = cython.declare(cython.double, 1e90)
 """As in `streamcal.states`: sums of a state are at most this."""
 infinity = cython.declare(cython.double, float("inf"))
@@ -205,7 +207,7 @@ class PendingSteps:
             score: cython.double = scores[i]
             id = ids[i]
             ahead: cython.double = t[i] - self.clock
-            if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
+            if not (-LATEST < t[i] < LATEST and -self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
             if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or (aside and id in aside):
@@ -288,7 +290,7 @@ class PendingSteps:
             k = (i - begin) % AHEAD
             if k == 0:
                 table.look_ahead(ids, i)
-            if not abs(t[i] - self.clock) <= self.max_jump:
+            if not (-LATEST < t[i] < LATEST and abs(t[i] - self.clock) <= self.max_jump):
                 return i
             place = table.find_ahead(k, ids[i])
             if place < 0 or (y[i] and place < self.unlearned):
