@@ -153,9 +153,9 @@ class Journal(Database):
     def _number(self) -> int:
         """Return the number of events on the disk, including those before the snapshot."""
         queries = "SELECT first + count FROM log ORDER BY first DESC LIMIT 1", "SELECT upto FROM snapshot"
-        found = [next(self._read(query), (0,))[0] for query in queries]
-        self._require(None not in found, "the numbers of its events are missing")
-        return max(found)
+        numbers = [next(self._read(query), (0,))[0] for query in queries]
+        self._require(None not in numbers, "the numbers of its events are missing")
+        return max(numbers)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -402,13 +402,13 @@ class Journal(Database):
             If one is damaged or missing.
         """
         number, parts = next(self._read("SELECT number, parts FROM snapshot"), (0, 0))
-        found = 0
+        count = 0
         for crc, blob in self._read(f"SELECT crc, state FROM part WHERE number = {number} ORDER BY place"):
             self._require(zlib.crc32(blob) == crc, "its snapshot does not match its checksum")
-            found += 1
+            count += 1
             part = memoryview(blob)[:-1]
             yield zlib.decompress(part) if blob.endswith(DEFLATED) else part
-        self._require(found == parts, "parts of its snapshot are missing")
+        self._require(count == parts, "parts of its snapshot are missing")
 
     def events(self) -> Iterator[bytes]:
         """Iterate over the events on the disk after the last snapshot, in the order in which they were appended.
@@ -433,18 +433,18 @@ class Journal(Database):
             As `events`.
         """
         start = upto = self.upto
-        found: list[bytes] = []
+        blobs: list[bytes] = []
         for first, count, crc, blob in self._read(f"SELECT first, count, crc, events FROM log WHERE {_AFTER}"):
             # The first of them may have been written in one piece with events before the snapshot.
             follows = first == upto or first < upto == start
             self._require(follows and zlib.crc32(blob) == crc, f"its events from number {upto} on are damaged")
-            found.append(blob[_end_of(blob, upto - first) :] if first < upto else blob)
+            blobs.append(blob[_end_of(blob, upto - first) :] if first < upto else blob)
             upto = first + count
-            if sum(map(len, found)) >= PIECE:
-                yield b"".join(found)
-                found = []
-        if found:
-            yield b"".join(found)
+            if sum(map(len, blobs)) >= PIECE:
+                yield b"".join(blobs)
+                blobs = []
+        if blobs:
+            yield b"".join(blobs)
 
     def _read(self, query: str) -> Generator[tuple[Any, ...], None, None]:
         self.require_own()

@@ -83,9 +83,9 @@ def application(service: Service) -> Starlette:
         Exception: lambda _, error: answer({"error": "internal error", "where": "", "allowed": ""}, 500),
     }
     guard = Middleware(Guard, service=service, meters=meters, known={route.path for route in routes})
-    found = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
-    found.router.redirect_slashes = False  # many clients do not send a body again: 404 says what is wrong
-    return found
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # many clients do not send a body again: 404 says what is wrong
+    return app
 
 
 # -- requests ----------------------------------------------------------------------------------------------------
@@ -373,8 +373,8 @@ class Guard:
             return RefusedError(431, text, "headers", {"Connection": "close"})
         if not self._tokens.asked or scope["path"] in OPEN:
             return None
-        given = next((value for name, value in headers if name == b"authorization"), b"")
-        if self._tokens.accept(given):
+        authorization = next((value for name, value in headers if name == b"authorization"), b"")
+        if self._tokens.accept(authorization):
             return None
         text = "the token is missing or wrong; give the header Authorization: Bearer TOKEN"
         return RefusedError(401, text, "authorization", {"WWW-Authenticate": "Bearer"})

@@ -53,9 +53,9 @@ class PendingSteps:
 
     def judged_labels(self):
         """Return the labels that have been judged since the last call, as five rows."""
-        found = np.array(np.asarray(self.judged)[:, : self.judges])
+        labels = np.array(np.asarray(self.judged)[:, : self.judges])
         self.judges = 0
-        return found
+        return labels
 
     def _settle(self, clock):
         """Learn labels whose time has come, and forget; return False, where the join has to do it."""

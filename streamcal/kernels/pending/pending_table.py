@@ -477,17 +477,17 @@ class PendingTable:
 
     def numbers(self, begin, end):
         """Return the numbers of rows as an array."""
-        found = [np.zeros(0, dtype=np.int64)]
+        pieces = [np.zeros(0, dtype=np.int64)]
         while begin < end:
             upto = min(end, ((begin >> SHIFT) + 1) << SHIFT)
             block: Block = self.block(begin)
             row = begin & LOW
             if block.number is None:
-                found.append(np.arange(block.first_number + row, block.first_number + row + upto - begin))
+                pieces.append(np.arange(block.first_number + row, block.first_number + row + upto - begin))
             else:
-                found.append(np.array(np.asarray(block.number)[row : row + upto - begin]))
+                pieces.append(np.array(np.asarray(block.number)[row : row + upto - begin]))
             begin = upto
-        return np.concatenate(found)
+        return np.concatenate(pieces)
 
     def issued(self, place):
         """Return id, probability, score, time, version, keys, weight, clock and number of a row."""
@@ -611,44 +611,44 @@ class PendingTable:
             begin = upto
         if len(pieces) == 1:
             return pieces[0]
-        found = {name: _joined(name, pieces) for name in _COLUMNS}
-        found["texts"] = None if found["sizes"] is None else b"".join([one["texts"] or b"" for one in pieces])
-        found["levels"] = [
+        columns = {name: _joined(name, pieces) for name in _COLUMNS}
+        columns["texts"] = None if columns["sizes"] is None else b"".join([one["texts"] or b"" for one in pieces])
+        columns["levels"] = [
             _joined(k, [{"at": one["at"], k: one["levels"][k] if k < len(one["levels"]) else None} for one in pieces])
             for k in range(max([len(one["levels"]) for one in pieces], default=0))
         ]
         said = [one["said"] for one in pieces]
         widths = {None if one is None else -1 if type(one) is list else one.shape[1] for one in said}
         if widths <= {None}:
-            found["said"] = None
+            columns["said"] = None
         elif len(widths) == 1 and -1 not in widths:
-            found["said"] = np.concatenate(said)
+            columns["said"] = np.concatenate(said)
         else:
-            found["said"] = [said for one in pieces for said in _as_list(one["said"], len(one["at"]))]
-        return found
+            columns["said"] = [said for one in pieces for said in _as_list(one["said"], len(one["at"]))]
+        return columns
 
     def _piece(self, block, begin, end, copied=True):
         """Return rows of a block as `columns` does."""
         array = np.array if copied else np.asarray
         numbers = np.arange(block.first_number + begin, block.first_number + end)
-        found = {"number": numbers if block.number is None else array(np.asarray(block.number)[begin:end])}
+        piece = {"number": numbers if block.number is None else array(np.asarray(block.number)[begin:end])}
         for name in ("at", "score", "p", "key", "flags", "t", "w", "when", "outcome_w", "cell"):
             column = getattr(block, name)
-            found[name] = None if column is None else array(np.asarray(column)[begin:end])
-        found["levels"] = [
+            piece[name] = None if column is None else array(np.asarray(column)[begin:end])
+        piece["levels"] = [
             None if levels is None else np.array(np.asarray(levels.numbers)[begin:end]) for levels in block.levels
         ]
-        found["sizes"] = found["texts"] = None
+        piece["sizes"] = piece["texts"] = None
         if block.ends is not None:
             ends = np.asarray(block.ends)[:end].astype(np.int64)
-            found["sizes"] = np.diff(ends, prepend=0)[begin:]
+            piece["sizes"] = np.diff(ends, prepend=0)[begin:]
             first = int(ends[begin - 1]) if begin else 0
-            found["texts"] = bytes(block.texts[first : int(ends[end - 1])])
+            piece["texts"] = bytes(block.texts[first : int(ends[end - 1])])
         if block.loose is not None:
-            found["said"] = block.loose[begin:end]
+            piece["said"] = block.loose[begin:end]
         else:
-            found["said"] = None if block.said is None else array(np.asarray(block.said)[begin:end])
-        return found
+            piece["said"] = None if block.said is None else array(np.asarray(block.said)[begin:end])
+        return piece
 
     def extend(self, columns):
         """Add rows that `columns` returned, with small numbers of this table; None stands for columns of defaults.
@@ -789,14 +789,14 @@ class PendingTable:
 
     def numbered(self, versions, version_of, keys, keys_of):
         """Return the columns of `levels` of rows that have these versions and keys, by their places in both lists."""
-        found = {}
+        levels = {}
         if version_of is not None:
-            found[VERSION] = self._numbers_of(VERSION, versions, version_of)
+            levels[VERSION] = self._numbers_of(VERSION, versions, version_of)
         if keys_of is not None:
             split = [self._split_keys(one) for one in keys]
             for column in sorted({column for one in split for column in one}):
-                found[column] = self._numbers_of(column, [one.get(column) for one in split], keys_of)
-        return [found.get(column) for column in range(max(found, default=-1) + 1)]
+                levels[column] = self._numbers_of(column, [one.get(column) for one in split], keys_of)
+        return [levels.get(column) for column in range(max(levels, default=-1) + 1)]
 
     def _numbers_of(self, column, values, of):
         """Return the numbers of the values that rows have, by their places in the list of values."""
@@ -807,16 +807,16 @@ class PendingTable:
 
     def _split_keys(self, keys):
         """Return the levels of keys by column."""
-        found, others = {}, []
+        levels, others = {}, []
         for field, level in (keys or {}).items():
             column = self._column_of(field)
             if column < 0:
                 others.append((field, level))
             else:
-                found[column] = level
+                levels[column] = level
         if others:
-            found[OTHERS] = tuple(others)
-        return found
+            levels[OTHERS] = tuple(others)
+        return levels
 
     def _column_of(self, field):
         """Return the column of a field, which is made if there are few; −1 for none."""
@@ -875,19 +875,19 @@ def _as_list(said, size):
 
 def _kept(piece, rows):
     """Return columns with some of the rows alone."""
-    found = {}
+    selected = {}
     for name, column in piece.items():
         if name == "levels":
-            found[name] = [None if one is None else one[rows] for one in column]
+            selected[name] = [None if one is None else one[rows] for one in column]
         elif name == "texts" and column is not None:
             ends = np.cumsum(piece["sizes"]).tolist()
             begins = [0, *ends]
-            found[name] = b"".join(column[begins[k] : ends[k]] for k in np.flatnonzero(rows).tolist())
+            selected[name] = b"".join(column[begins[k] : ends[k]] for k in np.flatnonzero(rows).tolist())
         elif type(column) is list:
-            found[name] = [one for one, kept in zip(column, rows.tolist(), strict=True) if kept]
+            selected[name] = [one for one, keeps in zip(column, rows.tolist(), strict=True) if keeps]
         else:
-            found[name] = None if column is None else column[rows]
-    return found
+            selected[name] = None if column is None else column[rows]
+    return selected
 
 
 def _clear(heads: Heads):
@@ -898,7 +898,7 @@ def plain_ids(values: list, check):
     """Return ids in the form of `streamcal.live.issued.check_id`, which is called for those that are not plain."""
     k: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    found: list = [None] * len(values)
+    ids: list = [None] * len(values)
     for k in range(len(values)):
         value = values[k]
         if type(value) is str:
@@ -907,20 +907,20 @@ def plain_ids(values: list, check):
             if 0 < size <= 64 and text.isprintable():
                 first = text[0]
                 if not (first.isdigit() or first == "-"):
-                    found[k] = text
+                    ids[k] = text
                     continue
                 if first != "0" and text.isdigit() and text.isascii():
                     if size <= 15:
-                        found[k] = int(text)
+                        ids[k] = int(text)
                         continue
                     if size >= 17:  # above 2⁵³
-                        found[k] = text
+                        ids[k] = text
                         continue
         elif type(value) is int and -9007199254740992 <= value <= 9007199254740992:
-            found[k] = value
+            ids[k] = value
             continue
-        found[k] = check(value)
-    return found
+        ids[k] = check(value)
+    return ids
 
 
 @cython.cfunc
