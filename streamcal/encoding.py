@@ -54,14 +54,33 @@ def pack(value: Any, compress: bool = False) -> bytes:
     >>> len(pack({"weights": [1.0, 2.0]})), unpack(pack([1, 1.0, None, "x"]))
     (46, [1, 1.0, None, 'x'])
     """
-    try:
-        content = _ENCODER.encode(value)
-    except (OverflowError, UnicodeEncodeError):  # MessagePack has no integers above 64 bits and no lone surrogates
-        content = _ENCODER.encode(msgspec.msgpack.Ext(JSON, json.dumps(plain(value)).encode()))
+    content = encode(value)
     body = zlib.compress(content) if compress else content
     raw = len(content)
     check = zlib.crc32(body, zlib.crc32(_SIZE.pack(raw)))
     return HEADER.pack(MAGIC, VERSION, DEFLATED if compress else PLAIN, check, raw) + body
+
+
+def encode(value: Any) -> bytearray:
+    """Encode plain data without a checksum, for what has one elsewhere; raise `TypeError` for other data.
+
+    >>> decode(encode([1, 1.0, None, "x"]))
+    [1, 1.0, None, 'x']
+    """
+    content = bytearray()
+    try:
+        _ENCODER.encode_into(value, content)
+    except (OverflowError, UnicodeEncodeError):  # MessagePack has no integers above 64 bits and no lone surrogates
+        _ENCODER.encode_into(msgspec.msgpack.Ext(JSON, json.dumps(plain(value)).encode()), content)
+    return content
+
+
+def decode(content: bytes | bytearray | memoryview) -> Any:
+    """Return the plain data that `encode` wrote; arrays may be read-only. Raise `StateError` for other bytes."""
+    try:
+        return _DECODER.decode(content)
+    except DAMAGE:
+        raise StateError("the bytes are damaged") from None
 
 
 def unpack(content: bytes | bytearray | memoryview) -> Any:
@@ -83,11 +102,11 @@ def unpack(content: bytes | bytearray | memoryview) -> Any:
     try:
         if how == DEFLATED:
             body = zlib.decompressobj().decompress(body, min(raw + 1, MOST_INFLATED * len(body)))
-        if how in (PLAIN, DEFLATED) and len(body) == raw:
-            return _DECODER.decode(body)
     except DAMAGE:
-        pass
-    raise StateError("the bytes are damaged")
+        raise StateError("the bytes are damaged") from None
+    if how not in (PLAIN, DEFLATED) or len(body) != raw:
+        raise StateError("the bytes are damaged")
+    return decode(body)
 
 
 # -- arrays and rows ---------------------------------------------------------------------------------------------------
@@ -116,7 +135,7 @@ def _numbers(values: NDArray[Any] | Rows) -> Any:
     return values.tolist() if isinstance(values, Rows) else list(values)
 
 
-def _stored(numbers: NDArray[Any]) -> bytearray:
+def _stored(numbers: NDArray[Any]) -> bytes:
     """Encode the numbers of an array in the shortest type that represents each exactly, to the last bit."""
     letter, step, kind = LETTERS[numbers.dtype], b"=", "i1"
     if letter == b"f":
@@ -127,10 +146,8 @@ def _stored(numbers: NDArray[Any]) -> bytearray:
         differences = np.diff(numbers, prepend=0)  # which may wrap around, and back
         if (shorter := _shortest(differences)) < kind:
             step, kind, numbers = b"+", shorter, differences
-    content = bytearray(HEAD.size + int(kind[1]) * len(numbers))
-    HEAD.pack_into(content, 0, letter, step, kind.encode())
-    np.frombuffer(content, STORED[kind.encode()], offset=HEAD.size)[:] = numbers
-    return content
+    stored = np.ascontiguousarray(numbers, STORED[kind.encode()])
+    return b"".join((HEAD.pack(letter, step, kind.encode()), stored.view(np.uint8).data))
 
 
 def _represents(kind: str, numbers: NDArray[Any]) -> bool:

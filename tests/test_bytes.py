@@ -2,6 +2,7 @@
 
 import struct
 import zlib
+from contextlib import suppress
 from enum import Enum, IntEnum
 
 import msgspec
@@ -27,7 +28,7 @@ from streamcal import (
     Window,
     encoding,
 )
-from streamcal.encoding import HEADER, LONG, MAGIC, VERSION, pack, unpack
+from streamcal.encoding import HEADER, LONG, MAGIC, VERSION, decode, encode, pack, unpack
 from streamcal.fusion import BernsteinFusion, CopulaFusion, LogisticFusion
 from streamcal.fusion.base import Fusion
 from streamcal.learners.learner import Learner
@@ -71,6 +72,7 @@ def same(one, other):
 @given(PLAIN, st.booleans())
 def test_plain_data_come_back_with_types_and_bits(plain, compress):
     assert same(unpack(pack(plain, compress)), plain)
+    assert same(decode(encode(plain)), plain)
 
 
 @pytest.mark.parametrize(
@@ -318,6 +320,8 @@ def test_no_other_error_whatever_the_bytes():
         changed = bytearray(body)
         for place in rng.integers(len(body), size=rng.integers(1, 4)):
             changed[place] = rng.integers(256)
+        with suppress(StateError):
+            decode(changed)
         try:
             unpack(signed(bytes(changed[: rng.integers(1, len(body) + 1)] if rng.random() < 0.3 else changed)))
             read += 1

@@ -1024,6 +1024,25 @@ def autos(delay):
     return made
 
 
+@given(
+    st.lists(st.tuples(st.floats(-17.0, 17.0) | st.integers(-4, 4), st.booleans(), st.booleans()), min_size=1),
+    st.integers(0, 20),
+)
+def test_what_auto_keeps_at_knots_changes_no_forecast(steps, loaded):
+    """Forecasts at many scores between two labels, in any order; a mixture keeps knots, is loaded, and keeps them."""
+    plain, kept = (autos(0)[0].mixture for _ in range(2))
+    kept.keep_knots()
+    for number, (x, learns, y) in enumerate(steps):
+        x = min(max(float(x), -16.0), 16.0)
+        if number == loaded:
+            kept.load(plain.state())
+            plain.load(plain.state())
+        assert bits(plain.at(x, math.nan)) == bits(kept.at(x, math.nan))
+        if learns:
+            for mixture in (plain, kept):
+                mixture.learn(x, float(y), 1.0, math.nan, None, 0.0)
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("delay", [0, 3])
 @given(steps=steps)

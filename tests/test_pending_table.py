@@ -214,22 +214,35 @@ def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(IDS, st.floats(0.0, 1.0), KEYS, st.booleans(), st.floats(-1.0, 30.0)), max_size=20), VERSIONS)
 def test_both_forms_of_pending_events_write_what_is_written_of_each(rows: list[Any], version: Any) -> None:
+    """Here the form is stated by `struct` and `json`."""
     n = len(rows)
     t = np.arange(float(n))
-    one_by_one, outcomes = [], []
+    one_by_one, outcomes, weighed = [], [], []
     for k, (id, p, keys, y, delay) in enumerate(rows):
-        one_by_one.append(events.issued(Issued(id, p, 0.5 * p, float(k), version, keys)))
-        outcomes.append(events.resolved(id, y, k + delay))
+        own = struct.pack("<q", id) if isinstance(id, int) else id.encode()
+        whole, more = isinstance(id, int), version is not None or keys is not None
+        rest = json.dumps([version, keys, 1.0], ensure_ascii=False, separators=(",", ":")).encode() if more else b""
+        one_by_one.append(struct.pack("<BBHddd", 0, whole | 2 * more, len(own), k, 0.5 * p, p) + own + rest)
+        outcomes.append(struct.pack("<BBHd", 1, whole | 4 * y, len(own), k + delay) + own)
+        weighed.append(struct.pack("<BBHd", 1, whole | 4 * y | 8, len(own), k + delay) + own + struct.pack("<d", p))
+        assert events.issued(Issued(id, p, 0.5 * p, float(k), version, keys)) == one_by_one[-1]
         if delay <= 20.0:
             one_by_one.append(outcomes[k])
     ids, p = [row[0] for row in rows], np.array([row[1] for row in rows])
     y, when = np.array([row[3] for row in rows], dtype=np.uint8), t + [row[4] for row in rows]
-    rests = [events._rest(version, row[2], 1.0) for row in rows]
     for module in twins("pending_events"):
+        rests = module.rests_of(version, [row[2] for row in rows], np.ones(n), {}, events._more)
         count, content = module.issued_events(ids, t, 0.5 * p, p, rests, y, when, 20.0)
         assert count == len(one_by_one)
         assert content == sized(one_by_one)
         assert module.resolved_events(ids, y, when) == sized(outcomes)
+        outcome = [module.resolved_event(*row) for row in zip(ids, y.tolist(), when, [None] * n, strict=True)]
+        assert outcome == outcomes
+        outcome = [module.resolved_event(*row) for row in zip(ids, y.tolist(), when, p.tolist(), strict=True)]
+        assert outcome == weighed
+        assert [module.read_event(one) for one in weighed] == [
+            (1, row[0], row[3], k + row[4], row[1]) for k, row in enumerate(rows)
+        ]
 
 
 @settings(max_examples=60)
@@ -259,6 +272,19 @@ def test_both_forms_of_pending_events_read_what_is_read_of_each(
         assert read_again(module, whole)[0] == [events.read(one) for one in written]
     first, second = (read_again(module, bytes(damaged)) for module in twins("pending_events"))
     assert json.dumps(first) == json.dumps(second)
+    for event in written:
+        single = bytearray(event)
+        single[place % len(single)] = byte
+        first, second = (read_alone(module, bytes(single)) for module in twins("pending_events"))
+        assert repr(first) == repr(second)
+
+
+def read_alone(module: Any, event: bytes) -> tuple[Any, ...] | None:
+    """Read an impression or an outcome; None for bytes that are neither."""
+    try:
+        return module.read_event(event)
+    except ValueError:
+        return None
 
 
 def read_again(module: Any, content: bytes) -> tuple[list[Any], int]:

@@ -200,10 +200,10 @@ class Bucket:
 
     def _by_row(self, counts: Whole) -> Whole:
         """Return counts for all rows."""
-        found = np.zeros(self.size if self.rows is None else max(2 * self.size, 16), dtype=np.int32)
-        common = min(len(found), len(counts))
-        found[:common] = counts[:common]
-        return found
+        by_row = np.zeros(self.size if self.rows is None else max(2 * self.size, 16), dtype=np.int32)
+        common = min(len(by_row), len(counts))
+        by_row[:common] = counts[:common]
+        return by_row
 
     @property
     def nbytes(self) -> int:
@@ -220,11 +220,11 @@ def _short(numbers: Whole) -> Whole:
 
 def means(first: FloatArray, differences: FloatArray, n: Whole, cells: Whole, grid: Grid) -> FloatArray:
     """Return the mean score of each row; where rounding moves it to another cell, the first score."""
-    found = first + differences / n
+    scores = first + differences / n
     low, high = grid.scale.domain
-    found = np.minimum(np.maximum(found, low), high)
-    inside = grid.cells_of(np.ascontiguousarray(grid.scale.coordinates(found))) == cells
-    return np.where(inside, found, first)
+    scores = np.minimum(np.maximum(scores, low), high)
+    inside = grid.cells_of(np.ascontiguousarray(grid.scale.coordinates(scores))) == cells
+    return np.where(inside, scores, first)
 
 
 def spread(counts: Whole) -> Iterator[NDArray[np.intp]]:

@@ -238,8 +238,8 @@ class CountedJoin(Joining):
     @property
     def due(self) -> float:
         """The clock at which the next label is learned or the next bucket forgotten; ∞ where nothing is held."""
-        found = self._next_due()
-        return math.inf if found is None else found[0] * self.spans.bucket
+        next_due = self._next_due()
+        return math.inf if next_due is None else next_due[0] * self.spans.bucket
 
     def oldest(self, now: float) -> float:
         """Return the seconds since the oldest bucket that waits for its labels began; 0 if there is none."""
@@ -668,8 +668,8 @@ class CountedJoin(Joining):
             return
         self._place = place
         self._close()
-        while (found := self._next_due()) is not None and found[0] <= place:
-            _, what, bucket = found
+        while (next_due := self._next_due()) is not None and next_due[0] <= place:
+            _, what, bucket = next_due
             if what == 0:
                 self._grow_older(bucket)
             elif what == 1:
@@ -755,10 +755,10 @@ class CountedJoin(Joining):
 
     def _weights(self, bucket: Bucket, rows: NDArray[np.intp]) -> FloatArray:
         groups = bucket.groups[rows]
-        found = np.ones(len(rows))
+        weights = np.ones(len(rows))
         for number in dict.fromkeys(groups.tolist()):
-            found[groups == number] = self._groups[number].w
-        return found
+            weights[groups == number] = self._groups[number].w
+        return weights
 
     def _issued_again(
         self, bucket: Bucket, learner: VersionLearner, rows: NDArray[np.intp], scores: FloatArray, t: float
@@ -898,10 +898,10 @@ class CountedJoin(Joining):
 
     advance.__doc__ = Joining.advance.__doc__
 
-    def _limit(self, held: int, unknown: int) -> bool:
-        changed = held != self.max_held
-        self.max_held = held
-        if self._rows > held:
+    def _limit(self, most: int, unknown: int) -> bool:
+        changed = most != self.max_held
+        self.max_held = most
+        if self._rows > most:
             self._make_room()
         return changed
 
@@ -920,8 +920,8 @@ class CountedJoin(Joining):
         }
         number = 0
         for number, event in enumerate(written, 1):  # noqa: B007
-            found = counted_events.read(event)
-            take[found[0]](*found[1:])
+            kind, *arguments = counted_events.read(event)
+            take[kind](*arguments)
         return number
 
     def _resume(self, journal: Journal) -> None:
@@ -950,7 +950,7 @@ class CountedJoin(Joining):
     def _state(self) -> dict[str, Any]:
         return {**counted_state.head_of(self), "held": [counted_state.bucket_of(one) for one in self._buckets.values()]}
 
-    def _parts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | bytearray]:
         yield from counted_state.parts_of(self, type(self).__name__, self._plain_params())
 
     @classmethod

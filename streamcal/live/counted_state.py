@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from streamcal.encoding import pack
+from streamcal.encoding import encode, pack
 from streamcal.kernels.counts.counted_rows import ClickFilter, CountedRows
 from streamcal.live.counted_bucket import FURTHEST, Bucket, group_of
 from streamcal.live.counted_tokens import Tokens
@@ -56,11 +56,11 @@ def head_of(join: Any) -> dict[str, Any]:
     }
 
 
-def parts_of(join: Any, name: str, params: dict[str, Any]) -> Iterator[bytes]:
+def parts_of(join: Any, name: str, params: dict[str, Any]) -> Iterator[bytes | bytearray]:
     """Yield a state as bytes in parts, the head and then each bucket; the join must not change meanwhile."""
     yield pack([name, params, head_of(join)])
     for bucket in join._buckets.values():
-        yield pack(bucket_of(bucket))
+        yield encode(bucket_of(bucket))
 
 
 def bucket_of(bucket: Bucket) -> dict[str, Any]:
@@ -112,26 +112,26 @@ def read(state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Bu
         "note": maybe(text(2**30)),
         "held": unread,
     }
-    found = record(fields)(state)
-    ensure(found["clock"] is None or abs(found["clock"]) < FURTHEST * params["bucket"], "the clock is too far")
-    ensure((found["curve"] is None) == (early is None), "there is a curve of delays without an early window")
-    found["versions"] = dict(found["versions"])
-    ensure(found["newest"] in found["versions"], "the newest version has no calibration")
-    ensure(isinstance(found["held"], (list, Iterator)), "buckets are in no list")
-    missing = [place for place, one in enumerate(found["groups"]) if one is None]
-    ensure(sorted(found["free"]) == missing, "groups that are free are not those missing")
-    present = [one for one in found["groups"] if one is not None]
+    head = record(fields)(state)
+    ensure(head["clock"] is None or abs(head["clock"]) < FURTHEST * params["bucket"], "the clock is too far")
+    ensure((head["curve"] is None) == (early is None), "there is a curve of delays without an early window")
+    head["versions"] = dict(head["versions"])
+    ensure(head["newest"] in head["versions"], "the newest version has no calibration")
+    ensure(isinstance(head["held"], (list, Iterator)), "buckets are in no list")
+    missing = [place for place, one in enumerate(head["groups"]) if one is None]
+    ensure(sorted(head["free"]) == missing, "groups that are free are not those missing")
+    present = [one for one in head["groups"] if one is not None]
     ensure(len(set(present)) == len(present), "a group is there twice")
-    buckets = [_bucket(one, params, found) for one in found["held"]]
+    buckets = [_bucket(one, params, head) for one in head["held"]]
     serials = [one.serial for one in buckets]
     ensure(
-        serials == sorted(set(serials)) and (not serials or serials[-1] < found["serial"]), "buckets are not in order"
+        serials == sorted(set(serials)) and (not serials or serials[-1] < head["serial"]), "buckets are not in order"
     )
     ensure(all(one.rows is None for one in buckets[:-1]), "a bucket is open that is not the last one")
-    return found, buckets
+    return head, buckets
 
 
-def _bucket(value: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> Bucket:
+def _bucket(value: Any, params: Mapping[str, Any], head: Mapping[str, Any]) -> Bucket:
     """Read what `bucket_of` wrote."""
     names = ("serial", "first", "issued", "counted", "grown")
     columns = {name: counts() for name in ("keys", "n", "clicked", "early")}
@@ -144,7 +144,7 @@ def _bucket(value: Any, params: Mapping[str, Any], found: Mapping[str, Any]) -> 
     bits = params["click_bits"]
     ensure(not len(one["clicks"]) or int(one["clicks"].max()) < bits, "a click is beyond the end")
     groups = one["keys"] // MOST_CELLS if one["open"] else one["keys"]
-    known = found["groups"]
+    known = head["groups"]
     ensure(all(place < len(known) and known[place] is not None for place in np.unique(groups).tolist()), "no group")
     bucket = Bucket(
         one["serial"], one["place"], one["first"], ClickFilter(bits, one["clicks"].tolist(), one["exact"]), 0
@@ -176,15 +176,15 @@ def _said(one: Mapping[str, Any], size: int) -> list[bytes | None]:
     return [content[a:b] if a < b else None for a, b in pairwise([0, *ends.tolist()])]
 
 
-def take_over(join: Any, found: Mapping[str, Any], buckets: list[Bucket]) -> None:
+def take_over(join: Any, state: Mapping[str, Any], buckets: list[Bucket]) -> None:
     """Give a new join what was read."""
     for name in ("number", "serial", "versions", "newest", "counts", "curve", "note"):
-        setattr(join, f"_{name}", found[name])
-    join._tokens = Tokens.loaded(found["key"], found["fingerprint"])
-    join._clock = -math.inf if found["clock"] is None else found["clock"]
+        setattr(join, f"_{name}", state[name])
+    join._tokens = Tokens.loaded(state["key"], state["fingerprint"])
+    join._clock = -math.inf if state["clock"] is None else state["clock"]
     if math.isfinite(join._clock):
         join._place = math.floor(join._clock / join.spans.bucket)
-    join._groups.load(found["groups"], found["free"])
+    join._groups.load(state["groups"], state["free"])
     for bucket in buckets:
         join._buckets[bucket.serial] = bucket
         (join._learned if bucket.learned else join._waiting).append(bucket)

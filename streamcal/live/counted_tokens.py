@@ -43,10 +43,10 @@ class Tokens:
 
     def use(self, key: bytes | str) -> None:
         """Sign and read tokens with the key they were loaded without; raise `InputError` for another one."""
-        given = checked_key(key)
-        if _fingerprint(given) != self.fingerprint:
+        checked = checked_key(key)
+        if _fingerprint(checked) != self.fingerprint:
             raise InputError("this key is not that of the join, whose tokens are in use; give the key it was made with")
-        self._sign_with(given)
+        self._sign_with(checked)
 
     def _sign_with(self, key: bytes) -> None:
         self.fingerprint = _fingerprint(key)
@@ -54,41 +54,41 @@ class Tokens:
 
     def read(self, token: Any) -> tuple[int, int, int, int]:
         """Return the numbers of a token; raise `InputError` unless this join has issued it."""
-        found = self._read(token)
-        if found is None:
+        numbers = self._read(token)
+        if numbers is None:
             raise InputError(f"token {str(token)[:40]!r} {_ANOTHER}; give the token that `issue` returned")
-        return found
+        return numbers
 
     def _read(self, token: Any) -> tuple[int, int, int, int] | None:
         try:
             written = token.encode("ascii") if isinstance(token, str) else bytes(token)
         except (TypeError, UnicodeEncodeError):
             written = b""
-        found: tuple[int, int, int, int] | None = self.signer.read(written)
-        return found
+        numbers: tuple[int, int, int, int] | None = self.signer.read(written)
+        return numbers
 
     def read_many(self, tokens: Any) -> Whole:
         """Return the numbers of tokens, shape (n, 4)."""
-        given = np.asarray(tokens)
-        if given.ndim != 1:
-            raise InputError(f"tokens of shape {given.shape} are not possible; give a column of them")
-        found = np.empty((len(given), 4), dtype=np.int64)
-        if not len(given):
-            return found
+        column = np.asarray(tokens)
+        if column.ndim != 1:
+            raise InputError(f"tokens of shape {column.shape} are not possible; give a column of them")
+        numbers = np.empty((len(column), 4), dtype=np.int64)
+        if not len(column):
+            return numbers
         try:
-            texts = given.astype(f"S{max(LENGTH, given.dtype.itemsize)}") if given.dtype.kind in "SU" else None
+            texts = column.astype(f"S{max(LENGTH, column.dtype.itemsize)}") if column.dtype.kind in "SU" else None
         except UnicodeEncodeError:
             texts = None
         if texts is not None:
             longer = np.char.str_len(texts) > LENGTH
             texts = np.where(longer, b"", texts).astype(f"S{LENGTH}")
-        bad = 0 if texts is None else int(self.signer.read_many(texts.view(np.uint8), found))
+        bad = 0 if texts is None else int(self.signer.read_many(texts.view(np.uint8), numbers))
         if bad >= 0:
-            bad = next((k for k, one in enumerate(given.tolist()) if self._read(one) is None), bad)
+            bad = next((k for k, one in enumerate(column.tolist()) if self._read(one) is None), bad)
             raise InputError(
-                f"token {str(given[bad])[:40]!r} in row {bad} {_ANOTHER}; nothing of this call was learned"
+                f"token {str(column[bad])[:40]!r} in row {bad} {_ANOTHER}; nothing of this call was learned"
             )
-        return found
+        return numbers
 
 
 class Unsigned:
@@ -100,12 +100,12 @@ class Unsigned:
 
 def checked_key(key: Any) -> bytes:
     """Return a key as bytes; raise `InputError` for one that is too short."""
-    found = key.encode() if isinstance(key, str) else key
-    if not isinstance(found, bytes) or not SHORTEST_KEY <= len(found) <= 1024:
+    secret = key.encode() if isinstance(key, str) else key
+    if not isinstance(secret, bytes) or not SHORTEST_KEY <= len(secret) <= 1024:
         raise InputError(
             f"this key is not possible; give {SHORTEST_KEY} to 1,024 bytes, such as secrets.token_bytes(32)"
         )
-    return found
+    return secret
 
 
 def _fingerprint(key: bytes) -> str:

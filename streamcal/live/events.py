@@ -1,4 +1,7 @@
-"""The events of a `LabelJoin` as bytes, as its journal keeps them: some 50 bytes each, and the keys."""
+"""The events of a `LabelJoin` as bytes, as its journal keeps them: some 50 bytes each, and the keys.
+
+`streamcal.kernels.pending.pending_events` has the form of impressions and outcomes.
+"""
 
 from __future__ import annotations
 
@@ -13,34 +16,37 @@ from numpy.typing import NDArray
 
 from streamcal.encoding import pack, unpack
 from streamcal.errors import StateError
-from streamcal.kernels.pending.pending_events import issued_events, resolved_events
+from streamcal.kernels.pending.pending_events import (
+    ISSUE,
+    RESOLVE,
+    issued_event,
+    issued_events,
+    read_event,
+    resolved_event,
+    resolved_events,
+    rests_of,
+)
 from streamcal.live.issued import Id, Issued, Keys
 from streamcal.parameters.types import FloatArray
 
-ISSUE, RESOLVE, ADVANCE, NOTE, CHANGE, REPEAT = 0, 1, 2, 3, 4, 5
+ADVANCE, NOTE, CHANGE, REPEAT = 2, 3, 4, 5
 #: An impression that is remembered was issued again.
 REPEATED = bytes((REPEAT,))
-#: Bits of the second byte: the id is an integer; there are version, keys or weight; the outcome is positive; it has
-#: a weight.
-INTEGER, MORE, POSITIVE, WEIGHED = 1, 2, 4, 8
 
-#: Rows whose levels are remembered as bytes, and the fields that they have at most.
-USUAL, FEW = 1_024, 4
+#: Rows whose levels are remembered when they are read.
+USUAL = 1_024
+#: Levels that were written, as bytes.
+_WRITTEN: dict[tuple[Any, ...], bytes] = {}
 
-_ISSUED = struct.Struct("<BBHddd")  # kind, bits, length of the id, t, score, p
-_RESOLVED = struct.Struct("<BBHd")
 _ADVANCED = struct.Struct("<Bd")
-_INTEGER = struct.Struct("<q")
-_WEIGHT = struct.Struct("<d")
 
 
 def issued(one: Issued) -> bytes:
     """Encode an impression and the probability that was issued for it."""
-    id, integer = _id(one.id)
-    if one.version is None and one.keys is None and one.w == 1.0:
-        return _ISSUED.pack(ISSUE, integer, len(id), one.t, one.score, one.p) + id
-    rest = _more(one.version, one.keys, one.w)
-    return _ISSUED.pack(ISSUE, integer | MORE, len(id), one.t, one.score, one.p) + id + rest
+    plain = one.version is None and one.keys is None and one.w == 1.0
+    rest = None if plain else _more(one.version, one.keys, one.w)
+    event: bytes = issued_event(one.id, one.t, one.score, one.p, rest)
+    return event
 
 
 def issued_rows(
@@ -59,17 +65,9 @@ def issued_rows(
     """
     rests = None
     if version is not None or keys is not None or (w != 1.0).any():
-        levels = [None] * len(ids) if keys is None else keys
-        rests = [_rest(version, one, w_) for one, w_ in zip(levels, w.tolist(), strict=True)]
-    found: tuple[int, bytearray] = issued_events(ids, t, scores, p, rests, *outcomes)
-    return found
-
-
-def _rest(version: Id | None, keys: Keys | None, w: float) -> bytes | None:
-    """Encode version, keys and weight; None where an impression needs none of them."""
-    if keys is None:
-        return None if version is None and w == 1.0 else _more(version, None, w)
-    return _more(version, keys, w) if w != 1.0 or len(keys) > FEW else _usual(version, tuple(keys.items()))
+        rests = rests_of(version, [None] * len(ids) if keys is None else keys, w, _WRITTEN, _more)
+    counted: tuple[int, bytearray] = issued_events(ids, t, scores, p, rests, *outcomes)
+    return counted
 
 
 def resolved_rows(ids: list[Id], positive: NDArray[np.uint8], t: FloatArray) -> tuple[int, bytearray]:
@@ -89,12 +87,6 @@ def _more(version: Id | None, keys: Keys | None, w: float) -> bytes:
         levels = f"{{{','.join([f'{_text(field)}:{_plain(level)}' for field, level in keys.items()])}}}"
     text = f"[{'null' if version is None else _plain(version)},{levels},{float(w)!r}]"
     return text.encode("utf-8", "surrogatepass")  # levels of files that are not UTF-8 have lone surrogates
-
-
-@lru_cache(USUAL)
-def _usual(version: Id | None, levels: tuple[tuple[str, str | int], ...]) -> bytes:
-    """Write [version, keys, 1.0] as `_more` does; most rows have the levels of others."""
-    return _more(version, dict(levels), 1.0)
 
 
 @lru_cache(USUAL)
@@ -119,11 +111,8 @@ def _plain(value: str | int) -> str:
 
 def resolved(id: Id, positive: bool, t: float, w: float | None = None) -> bytes:
     """Encode an outcome."""
-    written, integer = _id(id)
-    bits = integer | (POSITIVE if positive else 0)
-    if w is None:
-        return _RESOLVED.pack(RESOLVE, bits, len(written), t) + written
-    return _RESOLVED.pack(RESOLVE, bits | WEIGHED, len(written), t) + written + _WEIGHT.pack(w)
+    event: bytes = resolved_event(id, positive, t, w)
+    return event
 
 
 def advanced(t: float) -> bytes:
@@ -156,17 +145,11 @@ def read(event: bytes) -> tuple[Any, ...]:
     try:
         kind = event[0]
         if kind == ISSUE:
-            _, bits, size, t, score, p = _ISSUED.unpack_from(event)
-            if not bits:
-                return kind, str(event[_ISSUED.size : _ISSUED.size + size], "utf-8"), score, t, None, None, 1.0, p
-            id, rest = event[_ISSUED.size : _ISSUED.size + size], event[_ISSUED.size + size :]
-            version, keys, w = json.loads(rest) if bits & MORE else (None, None, 1.0)
-            return kind, _read_id(id, bits), score, t, version, keys, w, p
+            _, id, score, t, rest, p = read_event(event)
+            return kind, id, score, t, *read_rest(rest), p
         if kind == RESOLVE:
-            _, bits, size, t = _RESOLVED.unpack_from(event)
-            weight = _WEIGHT.unpack_from(event, _RESOLVED.size + size) if bits & WEIGHED else ()
-            of = _read_id(event[_RESOLVED.size : _RESOLVED.size + size], bits)
-            return kind, of, bool(bits & POSITIVE), t, *weight
+            outcome: tuple[Any, ...] = read_event(event)
+            return outcome
         if kind == ADVANCE:
             return _ADVANCED.unpack(event)
         if kind == NOTE:
@@ -179,12 +162,3 @@ def read(event: bytes) -> tuple[Any, ...]:
     except (struct.error, ValueError, IndexError, TypeError, StateError) as error:
         raise StateError(f"the journal holds something that is no event: {error}") from None
     raise StateError(f"the journal holds an event of kind {kind}, which this version does not know; use a newer one")
-
-
-def _id(id: Id) -> tuple[bytes, int]:
-    """Encode an id as bytes, and return them with the bit of its type."""
-    return (id.encode(), 0) if isinstance(id, str) else (_INTEGER.pack(id), INTEGER)
-
-
-def _read_id(written: bytes, bits: int) -> Id:
-    return int(_INTEGER.unpack(written)[0]) if bits & INTEGER else written.decode()

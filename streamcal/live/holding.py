@@ -53,8 +53,8 @@ def issued_at(table: PendingTable, place: int) -> Issued:
 
 def outcome_at(table: PendingTable, place: int) -> Outcome | None:
     """Return the outcomes of the prediction at a place of a table; None without one."""
-    found = table.outcome(place)
-    return None if found is None else tuple.__new__(Outcome, found)
+    outcome = table.outcome(place)
+    return None if outcome is None else tuple.__new__(Outcome, outcome)
 
 
 class Holding(ABC):
@@ -144,16 +144,16 @@ class Holding(ABC):
             self._counts["unheld"] += len(kept) - int(kept.sum())
             table.keep(self._unlearned, kept)
 
-    def _limit(self, held: int, unknown: int) -> bool:
+    def _limit(self, most: int, most_unknown: int) -> bool:
         """Set the limits and forget what is beyond them; return whether they are others than before."""
-        changed = (held, unknown) != (self.max_held, self.max_unknown)
-        self.max_held, self.max_unknown = held, unknown
-        if self.waiting > held:
+        changed = (most, most_unknown) != (self.max_held, self.max_unknown)
+        self.max_held, self.max_unknown = most, most_unknown
+        if self.waiting > most:
             self._thin()
-        while len(self._table) > held:
+        while len(self._table) > most:
             self._forget_oldest()
             self._counts["forgotten"] += 1
-        while len(self._aside) > unknown:
+        while len(self._aside) > most_unknown:
             self._drop_aside()
         return changed
 

@@ -133,9 +133,9 @@ def ids_of(values: Any) -> list[Id]:
 
 def check_id(value: Any, what: str = "id") -> Id:
     """Return the canonical form of a text of 1 to 256 characters, a whole number or a UUID; `InputError` otherwise."""
-    found = None if isinstance(value, (bool, np.bool_)) else canonical(value)
-    if isinstance(found, int) or (isinstance(found, str) and 0 < len(found) <= LONGEST_ID and found.isprintable()):
-        return found
+    id = None if isinstance(value, (bool, np.bool_)) else canonical(value)
+    if isinstance(id, int) or (isinstance(id, str) and 0 < len(id) <= LONGEST_ID and id.isprintable()):
+        return id
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise InputError(

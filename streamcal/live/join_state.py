@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from streamcal.encoding import pack, unpack
+from streamcal.encoding import decode, encode, pack, unpack
 from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.live.early import CELLS, DelayCurve
 from streamcal.live.issued import Id, Keys, Outcome, check_id, check_keys, is_plain
@@ -69,63 +69,66 @@ class Contents:
     note: str | None
 
 
-def head_of(found: Contents) -> dict[str, Any]:
+def head_of(contents: Contents) -> dict[str, Any]:
     """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
-    table = found.table
-    places = {id: table.place_of(id) for _, _, _, id in found.ages}
+    table = contents.table
+    places = {id: table.place_of(id) for _, _, _, id in contents.ages}
     numbers = {id: table.number(place) for id, place in places.items() if place >= 0}
-    ages = [list(one) for one in sorted(found.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
+    ages = [list(one) for one in sorted(contents.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
     written = {
-        "clock": None if math.isinf(found.clock) else found.clock,
-        "number": found.number,
-        "versions": [[version, learner.state()] for version, learner in found.versions.items()],
-        "newest": found.newest,
-        "waiting": table.end - found.unlearned,
-        "aside": [[id, *outcome[:3], outcome.w] for id, outcome in found.aside.items()],
-        "stride": found.stride,
-        "next_stride": None if math.isinf(found.next_stride) else found.next_stride,
-        "counts": dict(found.counts),
-        "curve": None if found.curve is None else found.curve.state(),
+        "clock": None if math.isinf(contents.clock) else contents.clock,
+        "number": contents.number,
+        "versions": [[version, learner.state()] for version, learner in contents.versions.items()],
+        "newest": contents.newest,
+        "waiting": table.end - contents.unlearned,
+        "aside": [[id, *outcome[:3], outcome.w] for id, outcome in contents.aside.items()],
+        "stride": contents.stride,
+        "next_stride": None if math.isinf(contents.next_stride) else contents.next_stride,
+        "counts": dict(contents.counts),
+        "curve": None if contents.curve is None else contents.curve.state(),
         "ages": ages,
     }
-    return written if found.note is None else {**written, "note": found.note}
+    return written if contents.note is None else {**written, "note": contents.note}
 
 
-def held_of(found: Contents) -> Iterator[dict[str, Any]]:
-    """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once."""
-    table = found.table
+def held_of(contents: Contents, *, copied: bool = True) -> Iterator[dict[str, Any]]:
+    """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once.
+
+    Unless they are copied, columns are those of the join, which must not change meanwhile.
+    """
+    table = contents.table
     for begin in range(table.first, table.end, CHUNK):
-        yield _columns(table, begin, min(begin + CHUNK, table.end))
+        end = min(begin + CHUNK, table.end)
+        yield _columns(table, table.columns(begin, end, copied), begin, end)
 
 
-def parts_of(found: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes]:
+def parts_of(contents: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes | bytearray]:
     """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of predictions.
 
-    The join must not change meanwhile.
+    The join must not change meanwhile. Chunks have no checksum, which a journal has of each part.
     """
-    yield pack([name, params, head_of(found)])
-    for chunk in held_of(found):
-        yield pack(chunk)
+    yield pack([name, params, head_of(contents)])
+    for chunk in held_of(contents, copied=False):
+        yield encode(chunk)
 
 
-def written_in(parts: Iterator[bytes]) -> dict[str, Any]:
+def written_in(parts: Iterator[bytes | memoryview]) -> dict[str, Any]:
     """Return the state that `parts_of` wrote; its predictions are read as they are asked for."""
     name, params, learned = row(unread, unread, unread)(unpack(next(parts)))
     ensure(isinstance(learned, dict), "the head of the state is no record")
     return {
         "class": name,
         "params": params,
-        "learned": {**learned, "held": (unpack(one) for one in parts)},
+        "learned": {**learned, "held": map(decode, parts)},
     }
 
 
-def _columns(table: PendingTable, begin: int, end: int) -> dict[str, Any]:
-    """Return predictions as columns, which are written and read many times faster than rows; None for one of Nones.
+def _columns(table: PendingTable, columns: dict[str, Any], begin: int, end: int) -> dict[str, Any]:
+    """Return predictions as plain columns, written and read many times faster than rows; None for one of Nones.
 
     `at` is None where it is `t` everywhere, `cell` where it is 0 everywhere, and `weight` where no outcome has
     its own. Outcomes have the place of their prediction, `of`, in rising order.
     """
-    columns = table.columns(begin, end)
     flags, size = columns["flags"], end - begin
     of = np.flatnonzero(flags & (POSITIVE | NEGATIVE))
     cell, weight = columns["cell"], columns["outcome_w"]
@@ -178,14 +181,14 @@ def _written_keys(table: PendingTable, levels: list[Any]) -> Any:
     numbers, of = _first_seen(np.column_stack([levels[k] for k in used]))
     each = []
     for row_ in numbers.tolist():
-        found: dict[str, Any] = {}
+        keys: dict[str, Any] = {}
         for k, place in zip(used, row_, strict=True):
             level = table.names[k].values[place]
             if level is not None and k == OTHERS:
-                found.update(level)
+                keys.update(level)
             elif level is not None:
-                found[table.fields[k - OTHERS - 1]] = level
-        each.append(dict(sorted(found.items())) or None)
+                keys[table.fields[k - OTHERS - 1]] = level
+        each.append(dict(sorted(keys.items())) or None)
     return {"each": json.dumps(each), "of": of}
 
 
@@ -198,17 +201,17 @@ def _first_seen(rows: IntArray) -> tuple[IntArray, IntArray]:
     return distinct[order], places[of.ravel()]
 
 
-def _written_said(said: Any, size: int) -> Any:
+def _written_said(records: Any, size: int) -> Any:
     """Return what is remembered as one array of signed bytes, and how many are those of each prediction."""
-    if said is None:
+    if records is None:
         return None
-    if isinstance(said, list):
-        sizes = np.array([0 if one is None else len(one) for one in said], dtype=np.int64)
+    if isinstance(records, list):
+        sizes = np.array([0 if one is None else len(one) for one in records], dtype=np.int64)
         if not sizes.any():
             return None
-        content = np.frombuffer(b"".join([one for one in said if one is not None]), dtype=np.int8)
+        content = np.frombuffer(b"".join([one for one in records if one is not None]), dtype=np.int8)
     else:
-        sizes, content = np.full(size, said.shape[1], dtype=np.int64), said.ravel().view(np.int8)
+        sizes, content = np.full(size, records.shape[1], dtype=np.int64), records.ravel().view(np.int8)
     return {"sizes": sizes, "values": content}
 
 
@@ -233,7 +236,7 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
     table = _held(read["held"], params["max_held"])
     ensure(read["waiting"] <= len(table), "more predictions wait than there are")
     ensure((read["curve"] is None) == (early is None), "there is a curve of delays without an early window")
-    found = Contents(
+    contents = Contents(
         **{name: read[name] for name in ("number", "newest", "stride", "counts", "curve", "note")},
         clock=-math.inf if read["clock"] is None else read["clock"],
         versions=dict(read["versions"]),
@@ -243,16 +246,16 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
         next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
         ages=sorted(read["ages"], key=lambda one: one[:3]),  # and so a heap
     )
-    ensure(found.newest in found.versions, "the newest version has no calibration")
-    ensure(len(found.versions) == len(read["versions"]), "a version is there twice")
+    ensure(contents.newest in contents.versions, "the newest version has no calibration")
+    ensure(len(contents.versions) == len(read["versions"]), "a version is there twice")
     ensure(not table.has_twice(), "an id is there twice")
-    ensure(len(found.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
-    ensure(all(one.positive or one.negative for one in found.aside.values()), "no label")
-    ensure(found.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
+    ensure(len(contents.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
+    ensure(all(one.positive or one.negative for one in contents.aside.values()), "no label")
+    ensure(contents.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
     soonest = params["horizon"] if early is None else early
-    _require_order(found, soonest, soonest if found.curve is None else found.curve.hold)
-    _require_ages(found)
-    return found
+    _require_order(contents, soonest, soonest if contents.curve is None else contents.curve.hold)
+    _require_ages(contents)
+    return contents
 
 
 def _held(value: Any, most: int) -> PendingTable:
@@ -295,8 +298,8 @@ def _read_outcomes(columns: dict[str, Any], read: dict[str, Any], size: int) -> 
     of, when = read["of"], read["when"]
     positive, negative = (np.array(read[name], dtype=np.bool_) for name in ("positive", "negative"))
     cell, weight = read["cell"], read["weight"]
-    given = (positive, negative, when, cell, weight)
-    ensure(all(one is None or len(one) == len(of) for one in given), "outcomes have columns of several lengths")
+    parts = (positive, negative, when, cell, weight)
+    ensure(all(one is None or len(one) == len(of) for one in parts), "outcomes have columns of several lengths")
     ensure(not len(of) or int(of[-1]) < size, "an outcome is that of no prediction")
     ensure(bool((np.diff(of) > 0).all()), "outcomes are not in the order of their predictions")
     ensure(bool((positive | negative).all()), "no label")
@@ -338,9 +341,9 @@ def _are_plain(text: str, ids: Sequence[Any]) -> bool:
 
 
 def _places(value: Any, number: int) -> IntArray:
-    found: IntArray = counts()(value)
-    ensure(not len(found) or int(found.max()) < number, "a place is beyond the end")
-    return found
+    places: IntArray = counts()(value)
+    ensure(not len(places) or int(places.max()) < number, "a place is beyond the end")
+    return places
 
 
 def _versions(value: Any) -> tuple[list[Id | None], IntArray]:
@@ -368,10 +371,10 @@ def _all_said(value: Any) -> Any:
 
 def _bytes(value: Any) -> NDArray[np.int8]:
     """Read signed bytes."""
-    found = np.asarray(value)
-    ensure(found.ndim == 1 and (found.dtype in (np.int8, np.int64) or not len(found)), "the numbers are no bytes")
-    ensure(not len(found) or (int(found.min()) >= -128 and int(found.max()) < 128), "the numbers are no bytes")
-    return found.astype(np.int8)
+    content = np.asarray(value)
+    ensure(content.ndim == 1 and (content.dtype in (np.int8, np.int64) or not len(content)), "the numbers are no bytes")
+    ensure(not len(content) or (int(content.min()) >= -128 and int(content.max()) < 128), "the numbers are no bytes")
+    return content.astype(np.int8)
 
 
 def _note(value: Any) -> str:
@@ -381,12 +384,12 @@ def _note(value: Any) -> str:
     return str(value)
 
 
-def _require_order(found: Contents, soonest: float, hold: float) -> None:
+def _require_order(contents: Contents, soonest: float, hold: float) -> None:
     """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned.
 
     Labels are learned at the age `hold` now, and never were before the age `soonest`.
     """
-    table = found.table
+    table = contents.table
     at, numbered = -math.inf, -1
     for begin in range(table.first, table.end, CHUNK):
         end = min(begin + CHUNK, table.end)
@@ -395,17 +398,17 @@ def _require_order(found: Contents, soonest: float, hold: float) -> None:
         rising = (numbers_[1:] > numbers_[:-1]).all() and (times[1:] >= times[:-1]).all()
         ensure(rising and numbers_[0] > numbered and times[0] >= at, "predictions are not in their order")
         at, numbered = float(times[-1]), int(numbers_[-1])
-        learned = max(found.unlearned - begin, 0)
-        ensure((times[:learned] <= found.clock - soonest).all(), "a label was learned before its time")
-        ensure((times[learned:] > found.clock - hold).all(), "a label was not learned at its time")
-    ensure(numbered < found.number and at <= found.clock, "a prediction was issued in the future")
+        learned = max(contents.unlearned - begin, 0)
+        ensure((times[:learned] <= contents.clock - soonest).all(), "a label was learned before its time")
+        ensure((times[learned:] > contents.clock - hold).all(), "a label was not learned at its time")
+    ensure(numbered < contents.number and at <= contents.clock, "a prediction was issued in the future")
 
 
-def _require_ages(found: Contents) -> None:
+def _require_ages(contents: Contents) -> None:
     """Raise `StateError` unless the clicks whose impressions grow older are known, each with the end of its cell."""
-    edges = [] if found.curve is None else found.curve.edges
-    table = found.table
-    for when, number_, cell, id in found.ages:
+    edges = [] if contents.curve is None else contents.curve.edges
+    table = contents.table
+    for when, number_, cell, id in contents.ages:
         place = table.place_of(id)
         known = place >= 0 and table.number(place) == number_ and table.outcome(place) is not None
         ensure(known, "a click has no impression")

@@ -359,7 +359,7 @@ class Joining(WithState):
         self._levels_stored()()
 
     @abstractmethod
-    def _parts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | bytearray]:
         """Yield the state as bytes, in parts; nothing must change meanwhile."""
 
     def _levels_stored(self) -> Callable[[], None]:

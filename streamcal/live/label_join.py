@@ -48,8 +48,6 @@ MANY_BEHIND = 100
 #: A warning comes where this many clicks were known only after a negative label was learned, and those are the most.
 MANY_LATE = 100
 
-#: Compiled steps take no later times: they may be in a shorter unit, of which a method warns.
-LARGEST_TIME = 1e11
 #: Parameters of one kind of pending predictions alone.
 OWN = {"each": ("max_held", "max_unknown"), "counts": ("key", "bucket", "cells", "max_rows", "click_bits")}
 
@@ -506,8 +504,6 @@ class LabelJoin(Holding, Joining):
             return None
         if not (again or type(self._first_time) is float) or not len(t):
             return None
-        if not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
-            return None
         if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
             self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
         steps = self._steps
@@ -945,7 +941,7 @@ class LabelJoin(Holding, Joining):
         found = self._contents()
         return {**join_state.head_of(found), "held": list(join_state.held_of(found))}
 
-    def _parts(self) -> Iterator[bytes]:
+    def _parts(self) -> Iterator[bytes | bytearray]:
         yield from join_state.parts_of(self._contents(), LabelJoin.__name__, self._plain_params())
 
     def _contents(self) -> join_state.Contents:

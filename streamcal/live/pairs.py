@@ -64,8 +64,8 @@ def pairs_of(by: Sequence[Field]) -> list[tuple[int, int]]:
     [(0, 2), (1, 2)]
     """
     single = [j for j, field in enumerate(by) if isinstance(field, str)]
-    given = {frozenset(field) for field in by if isinstance(field, tuple)}
-    pairs = [(a, b) for a, b in combinations(single, 2) if frozenset((by[a], by[b])) not in given]
+    combined = {frozenset(field) for field in by if isinstance(field, tuple)}
+    pairs = [(a, b) for a, b in combinations(single, 2) if frozenset((by[a], by[b])) not in combined]
     if not pairs or len(single) > MOST_PAIRED:
         raise InputError(
             f"pairs=True is not possible with by={list(by)!r}: give 2 to {MOST_PAIRED} fields that are no tuples, of "

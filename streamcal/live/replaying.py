@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamcal.kernels.pending.pending_events import read_events
+from streamcal.kernels.pending.pending_events import ISSUE, RESOLVE, read_events
 from streamcal.live import events
 from streamcal.live.issued import AT_ONCE, RETRIED, Id, Rows
 from streamcal.live.joining import Takers
@@ -36,8 +36,8 @@ class Replaying:
         self._join = join
         self._take: Takers = {
             **join._takers(),
-            events.ISSUE: join._issue,
-            events.RESOLVE: join._resolve,
+            ISSUE: join._issue,
+            RESOLVE: join._resolve,
             events.REPEAT: join._repeat,
         }
 
@@ -47,8 +47,8 @@ class Replaying:
         for piece in journal.pieces():
             at = 0
             while at < len(piece):
-                found: tuple[Any, ...] = read_events(piece, at, AT_ONCE, horizon)
-                issues, ids, *columns, ends = found
+                read: tuple[Any, ...] = read_events(piece, at, AT_ONCE, horizon)
+                issues, ids, *columns, ends = read
                 if len(ids) < FEW_ALIKE:
                     end = ends[-1] if ids else event_at(piece, at)[0]
                     number += self._one_by_one(piece, at, end)
@@ -66,17 +66,17 @@ class Replaying:
         number = 0
         while begin < end:
             begin, event = event_at(piece, begin)
-            kind, *given = events.read(event)
-            self._take[kind](*given)
+            kind, *arguments = events.read(event)
+            self._take[kind](*arguments)
             number += 1
         return number
 
-    def _issued(self, found: Issues, piece: bytes, places: list[int]) -> int:
+    def _issued(self, issues: Issues, piece: bytes, places: list[int]) -> int:
         """Take impressions again with their outcomes; the row k is the bytes from `places[k]` to `places[k + 1]`."""
-        versions, keys, w = zip(*map(events.read_rest, found.rests), strict=True)
-        served, labels, came = np.array(found.p), np.array(found.y, dtype=np.uint8), np.array(found.when)
-        rows = Rows(found.ids, np.array(found.scores), np.array(found.t), np.array(w), labels, came, list(keys))
-        at, number, count, join = 0, 0, len(found.ids), self._join
+        versions, keys, w = zip(*map(events.read_rest, issues.rests), strict=True)
+        served, labels, came = np.array(issues.p), np.array(issues.y, dtype=np.uint8), np.array(issues.when)
+        rows = Rows(issues.ids, np.array(issues.scores), np.array(issues.t), np.array(w), labels, came, list(keys))
+        at, number, count, join = 0, 0, len(issues.ids), self._join
         plain = set(versions) <= {join.newest}
         while plain and at < count:
             before, at = at, join._issue_rows(rows, at, served, served=True)

@@ -50,8 +50,8 @@ def can_join(calibrator: Any) -> bool:
 def take_first_time(calibrator: Any) -> Time | None:
     """Take the first time that a calibrator was given away from it, since a join gives it numbers alone; return it."""
     if isinstance(calibrator, Shadow):
-        found = [take_first_time(one) for one in calibrator._calibrators.values()]
-        return next((one for one in found if one is not None), None)
+        times = [take_first_time(one) for one in calibrator._calibrators.values()]
+        return next((one for one in times if one is not None), None)
     learner = calibrator.overall
     first = learner._first_time
     learner._first_time = None
@@ -255,9 +255,9 @@ def calibrator_of(state: Any) -> Any:
     """Read a calibrator's state inside another state; raise `StateError` unless a join can use the calibrator."""
     written = record(dict.fromkeys(("class", "params", "learned"), unread))(state)
     kind: type[Any] = Shadow if written["class"] == Shadow.__name__ else Learner
-    found = kind._from_written(written)
-    ensure(can_join(found), f"{type(found).__name__} is no calibrator of one score")
-    return found
+    calibrator = kind._from_written(written)
+    ensure(can_join(calibrator), f"{type(calibrator).__name__} is no calibrator of one score")
+    return calibrator
 
 
 def or_score(calibrator: Any, p: float, score: float) -> float:
@@ -268,8 +268,8 @@ def or_score(calibrator: Any, p: float, score: float) -> float:
     """
     if calibrator.n or calibrator.scale.domain != (0.0, 1.0):
         return p
-    found = float(calibrator.scale.rising(score))
-    return p if abs(p - found) <= NEAR * found else found
+    raw = float(calibrator.scale.rising(score))
+    return p if abs(p - raw) <= NEAR * raw else raw
 
 
 def table_at(before: list[float], score: float) -> float:
@@ -291,11 +291,11 @@ def in_shadow(learner: VersionLearner, shadow: Shadow | None) -> VersionLearner:
 
 def numbers_in(remembered: bytes) -> array[float]:
     """Return the numbers that `VersionLearner.issue` returned as bytes; `InputError` for other bytes."""
-    found = array("d")
-    if len(remembered) % found.itemsize == 0:
-        found.frombytes(remembered)
-        if math.isfinite(sum(found)):
-            return found
+    numbers = array("d")
+    if len(remembered) % numbers.itemsize == 0:
+        numbers.frombytes(remembered)
+        if math.isfinite(sum(numbers)):
+            return numbers
     raise InputError("these bytes are not the numbers that were issued with the prediction")
 
 
@@ -310,8 +310,8 @@ def said_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *, i
         own = array("d", calibrator._unpacked(calibrator.scale.coordinate(one.score), one.p, content))
     else:
         own = numbers_in(content)
-    found = _in_shadow(learner, one.p, head, own, inside=inside)
-    return found.tobytes() if found else None
+    numbers = _in_shadow(learner, one.p, head, own, inside=inside)
+    return numbers.tobytes() if numbers else None
 
 
 def _in_shadow(

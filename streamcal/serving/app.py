@@ -83,9 +83,9 @@ def application(service: Service) -> Starlette:
         Exception: lambda _, error: answer({"error": "internal error", "where": "", "allowed": ""}, 500),
     }
     guard = Middleware(Guard, service=service, meters=meters, known={route.path for route in routes})
-    found = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
-    found.router.redirect_slashes = False  # many clients do not send a body again: 404 says what is wrong
-    return found
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers=handlers, lifespan=lifespan)
+    app.router.redirect_slashes = False  # many clients do not send a body again: 404 says what is wrong
+    return app
 
 
 # -- requests ----------------------------------------------------------------------------------------------------
@@ -141,13 +141,11 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 def refused_items(answers: Sequence[Answer], items: Items, meters: Meters, kind: str) -> list[dict[str, Any]]:
     """Count and log the items that are refused, and return what is answered to each."""
     errors: list[dict[str, Any]] = []
-    for place, found in enumerate(answers):
-        if not isinstance(found, RefusedError):
-            continue
-        errors.append({"index": place, "status": found.status, **found.content(f"[{place}]")})
-        meters.refused_item(kind, found.status)
+    for place, error in [(place, one) for place, one in enumerate(answers) if isinstance(one, RefusedError)]:
+        errors.append({"index": place, "status": error.status, **error.content(f"[{place}]")})
+        meters.refused_item(kind, error.status)
         if len(errors) <= LOGGED_ITEMS:
-            reason = {"index": place, "id": id_of(items[place]), "status": found.status, "reason": str(found)}
+            reason = {"index": place, "id": id_of(items[place]), "status": error.status, "reason": str(error)}
             logger.warning("item refused", extra={"event": "item refused", "kind": kind, **reason})
     if len(errors) > LOGGED_ITEMS:
         more = {"event": "items refused", "kind": kind, "refused": len(errors), "items": len(answers)}
@@ -375,8 +373,8 @@ class Guard:
             return RefusedError(431, text, "headers", {"Connection": "close"})
         if not self._tokens.asked or scope["path"] in OPEN:
             return None
-        given = next((value for name, value in headers if name == b"authorization"), b"")
-        if self._tokens.accept(given):
+        authorization = next((value for name, value in headers if name == b"authorization"), b"")
+        if self._tokens.accept(authorization):
             return None
         text = "the token is missing or wrong; give the header Authorization: Bearer TOKEN"
         return RefusedError(401, text, "authorization", {"WWW-Authenticate": "Bearer"})

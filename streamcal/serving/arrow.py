@@ -175,13 +175,13 @@ def _columns(table: Any, issue: bool, max_keys: int) -> Columns | None:
     t = numbers.get("t")
     if t is not None and np.isfinite(t).sum() + table["t"].null_count < len(t):
         return None
-    given = table["id"].to_pylist()
-    if not all([one.isascii() for one in given if one.__class__ is str]):
+    sent = table["id"].to_pylist()
+    if not all([one.isascii() for one in sent if one.__class__ is str]):
         return None
     keys = _keys(table["keys"]) if "keys" in names else None
     versions = set(table["version"].to_pylist()) if "version" in names else {None}
     try:
-        return plain_columns(given, numbers[value], t, numbers.get("w"), keys, versions, max_keys if issue else None)
+        return plain_columns(sent, numbers[value], t, numbers.get("w"), keys, versions, max_keys if issue else None)
     except InputError:  # the check of each row says which
         return None
 
@@ -196,12 +196,12 @@ def _keys(column: Any) -> list[Any]:
     rows = column.to_pylist()
     if not pa.types.is_map(column.type):
         return rows
-    found = [None if row is None else dict(row) for row in rows]
-    for place, (row, one) in enumerate(zip(rows, found, strict=True)):
+    keys = [None if row is None else dict(row) for row in rows]
+    for place, (row, one) in enumerate(zip(rows, keys, strict=True)):
         if row is not None and len(row) > len(one or {}):
             text = "a field is given twice; give each field one level"
             raise RefusedError(400, text, f"[{place}].keys")
-    return found
+    return keys
 
 
 def _dicts(table: Any) -> list[dict[str, Any]]:
@@ -225,8 +225,8 @@ def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any
     by_row = {one["index"]: one for one in errors}
     for name in REFUSED:
         kind = pa.int16() if name == "status" else pa.string()
-        found = [by_row[k][name] if k in by_row else None for k in range(len(answers))] if errors else None
-        columns[name] = pa.nulls(len(answers), kind) if found is None else pa.array(found, kind)
+        values = [by_row[k][name] if k in by_row else None for k in range(len(answers))] if errors else None
+        columns[name] = pa.nulls(len(answers), kind) if values is None else pa.array(values, kind)
     table, sink = pa.table(columns), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -237,10 +237,10 @@ def _given_ids(items: Items) -> Any:
     """Return ids as the client gave them: as texts, if there are texts or numbers of more than 63 bits."""
     if items.ids is not None:
         return items.ids
-    given = [] if items.columns is None else items.columns.given
+    sent = [] if items.columns is None else items.columns.sent
     if items.columns is None:
-        given = [one.get("id") if isinstance(one, dict) else None for one in (items[k] for k in range(len(items)))]
-    ids = [one if type(one) in (str, int) else None for one in given]
+        sent = [one.get("id") if isinstance(one, dict) else None for one in (items[k] for k in range(len(items)))]
+    ids = [one if type(one) in (str, int) else None for one in sent]
     if all([one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in ids]):
         return pa.array(ids, pa.int64())
     return pa.array([None if one is None else str(one).encode("utf-8", "replace").decode() for one in ids], pa.string())

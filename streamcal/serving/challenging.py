@@ -29,14 +29,14 @@ class Challenging:
         """Return the version in use, its method, and the comparison of each challenger with it."""
         shadow = self.shadow
         methods = shadow.challengers
-        found = [{**compared(one), "method": repr(methods[one.name])} for one in shadow.comparisons()]
-        return {**shadow.version._asdict(), "method": repr(shadow.champion), "challengers": found}
+        challengers = [{**compared(one), "method": repr(methods[one.name])} for one in shadow.comparisons()]
+        return {**shadow.version._asdict(), "method": repr(shadow.champion), "challengers": challengers}
 
     def promote(self, item: Any) -> Version:
         """Put the challenger `name` into use, or without a name the best; 409 unless it is shown to be better."""
-        given = checked(item, {"name": check_name}, ())
+        fields = checked(item, {"name": check_name}, ())
         try:
-            return self.shadow.promote(given.get("name"))
+            return self.shadow.promote(fields.get("name"))
         except CapabilityError as error:
             raise RefusedError(409, str(error), "name") from None
         except InputError as error:
@@ -44,9 +44,9 @@ class Challenging:
 
     def rollback(self, item: Any) -> Version:
         """Put the calibrator of an earlier version into use again."""
-        given = checked(item, {"version": check_number}, ("version",))
+        fields = checked(item, {"version": check_number}, ("version",))
         try:
-            return self.shadow.rollback(given["version"])
+            return self.shadow.rollback(fields["version"])
         except InputError as error:
             raise RefusedError(422, str(error), "version") from None
 

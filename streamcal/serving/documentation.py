@@ -76,24 +76,24 @@ def digits(bound: float) -> str:
     return str(bound) if isinstance(bound, int) else f"{bound:.15g}"
 
 
-def kind(given: dict[str, Any]) -> str:
+def kind(described: dict[str, Any]) -> str:
     """Return what a schema allows, in words."""
-    if "anyOf" in given:
-        return " or ".join(kind(one) for one in given["anyOf"])
-    if "enum" in given or "const" in given:
-        return ", ".join(json.dumps(one) for one in given.get("enum", [given.get("const")]))
-    text = " or ".join([given["type"]] if isinstance(given["type"], str) else given["type"])
-    if given["type"] == "string":
+    if "anyOf" in described:
+        return " or ".join(kind(one) for one in described["anyOf"])
+    if "enum" in described or "const" in described:
+        return ", ".join(json.dumps(one) for one in described.get("enum", [described.get("const")]))
+    text = " or ".join([described["type"]] if isinstance(described["type"], str) else described["type"])
+    if described["type"] == "string":
         return (
-            f"{text} of {given.get('minLength', 0)} to {given['maxLength']} characters"
-            if "maxLength" in given
+            f"{text} of {described.get('minLength', 0)} to {described['maxLength']} characters"
+            if "maxLength" in described
             else text
         )
-    if given["type"] == "object":
-        return "object of fields and their levels" if "additionalProperties" in given else text
+    if described["type"] == "object":
+        return "object of fields and their levels" if "additionalProperties" in described else text
     ends = [
-        f"at {word} {digits(given[name])}"
+        f"at {word} {digits(described[name])}"
         for word, name in (("least", "minimum"), ("most", "maximum"))
-        if name in given
+        if name in described
     ]
     return " ".join([text, *([", ".join(ends)] if ends else [])])

@@ -113,7 +113,7 @@ class Forked:
         """Return `size` bytes of the pipe, or fewer where it ends; a child that takes too long is stopped."""
         assert self._pipe is not None
         assert self._until is not None
-        ready, found = select.poll(), []  # `select` takes no file whose number is 1,024 or more
+        ready, pieces = select.poll(), []  # `select` takes no file whose number is 1,024 or more
         ready.register(self._pipe, select.POLLIN)
         while size:
             if not ready.poll(1_000.0 * max(self._until - time.monotonic(), 0.0)):
@@ -122,9 +122,9 @@ class Forked:
             content = os.read(self._pipe, min(size, PART))
             if not content:
                 break
-            found.append(content)
+            pieces.append(content)
             size -= len(content)
-        return b"".join(found)
+        return b"".join(pieces)
 
     def end(self) -> None:
         """Stop the child, if it has not ended; `read` then fails. Any thread may call it."""

@@ -20,9 +20,6 @@ from streamcal.parameters.types import FloatArray
 from streamcal.serving.reading import KEYS, RefusedError, check_id, check_keys, parsed
 from streamcal.serving.settings import LONGEST_TEXT
 
-#: Fields that an item may lack, with None for them.
-OPTIONAL = ("t", "w", "keys", "version")
-
 
 class Impression(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An impression as JSON has it."""
@@ -50,7 +47,7 @@ DECODERS: dict[bool, Any] = {True: msgspec.json.Decoder(list[Impression]), False
 class Columns(NamedTuple):
     """Items whose values are plain: none needs a check of its own, but of its ranges."""
 
-    given: list[Any]  #: ids as the client sent them
+    sent: list[Any]  #: ids as the client sent them
     ids: list[Id]
     values: FloatArray  #: scores or labels
     t: FloatArray | None  #: NaN where there is none
@@ -91,11 +88,11 @@ def items_of(body: bytes, issue: bool, most: int, max_keys: int, *, columns: boo
     if columns:
         try:
             items = DECODERS[issue].decode(body)
-            found = columns_of(items, body, issue, max_keys) if len(items) <= most else None
+            plain = columns_of(items, body, issue, max_keys) if len(items) <= most else None
         except (msgspec.MsgspecError, UnicodeDecodeError, InputError, RecursionError):
-            found = None  # the checks of each item say what is wrong
-        if found is not None:
-            return Items(len(items), found, lambda: msgspec.to_builtins(items))
+            plain = None  # the checks of each item say what is wrong
+        if plain is not None:
+            return Items(len(items), plain, lambda: msgspec.to_builtins(items))
     rows = parsed(body)
     if not isinstance(rows, list):
         raise RefusedError(422, "the body is no list; give a list of objects", "body")
@@ -114,20 +111,22 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
 
     A text that has as many colons as there are keys gives no key twice.
     """
-    given = [one.id for one in items]
-    fields = {name: [getattr(one, name) for one in items] for name in OPTIONAL[: None if issue else 2]}
+    sent = [one.id for one in items]
+    fields = {"t": [one.t for one in items], "w": [one.w for one in items]}
+    if issue:
+        fields |= {"keys": [one.keys for one in items], "version": [one.version for one in items]}
     present = {name: len(items) - column.count(UNSET) for name, column in fields.items()}
     optional = {name: fields[name] for name, number in present.items() if number}
     keys = [None if one is UNSET else one for one in optional["keys"]] if "keys" in optional else None
     number = 2 * len(items) + sum(present.values()) + sum([len(one) for one in keys or () if one])
     if body.count(b":") != number and len(KEYS.findall(body.decode())) != number:
         return None
-    if not body.isascii() and not all([one.isascii() for one in given if one.__class__ is str]):
+    if not body.isascii() and not all([one.isascii() for one in sent if one.__class__ is str]):
         return None
     values = [one.score for one in items] if issue else [one.y for one in items]
     versions = {None if one is UNSET else one for one in optional.get("version", (None,))}
     return plain_columns(
-        given,
+        sent,
         np.array(values, dtype=np.float64),
         _numbers(optional.get("t")),
         _numbers(optional.get("w")),
@@ -138,7 +137,7 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
 
 
 def plain_columns(
-    given: list[Any],
+    sent: list[Any],
     values: FloatArray,
     t: FloatArray | None,
     w: FloatArray | None,
@@ -150,22 +149,22 @@ def plain_columns(
 
     None or `InputError` where one cannot be used, or where versions differ.
     """
-    ids = plain_ids(given, _own_id)
+    ids = plain_ids(sent, _own_id)
     if max_keys is None:
         plain = bool(((values == 0.0) | (values == 1.0)).all())
-        return Columns(given, ids, values, t, w, None, None) if plain else None
+        return Columns(sent, ids, values, t, w, None, None) if plain else None
     if len(versions) > 1:
         return None
     version = next(iter(versions), None)
     levels = None
     if keys is not None:
         levels = plain_levels(keys, LONGEST_TEXT, max_keys, partial(_own_keys, max_keys))
-    return Columns(given, ids, values, t, w, levels, None if version is None else _own_id(version))
+    return Columns(sent, ids, values, t, w, levels, None if version is None else _own_id(version))
 
 
 def _own_id(value: Any) -> Id:
-    better = check_id(value)
-    return issued.check_id(value if better is None else better)
+    whole = check_id(value)
+    return issued.check_id(value if whole is None else whole)
 
 
 def _own_keys(max_keys: int, value: Any) -> Keys | None:

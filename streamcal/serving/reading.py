@@ -46,10 +46,10 @@ def parsed(body: bytes) -> Any:
     """Parse the JSON of a body; `RefusedError` for anything else, as NaN, or a key that is given twice."""
     try:
         text = body.decode("utf-8")
-        found = json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number)
         # Each key of the text is followed by a colon. If there are no more of those than keys, none was given twice.
-        if found.__class__ is list and len(KEYS.findall(text)) == sum(map(_keys_in, found)):
-            return found
+        if value.__class__ is list and len(KEYS.findall(text)) == sum(map(_keys_in, value)):
+            return value
         return json.loads(text, parse_constant=_no_number, object_pairs_hook=_object)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
@@ -185,11 +185,11 @@ def _keys_in(item: Any) -> int:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON, whose keys have one value each."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         keys = [key for key, _ in pairs]
         raise ValueError(f"the key {_short(next(key for key in keys if keys.count(key) > 1))} is given twice")
-    return found
+    return fields
 
 
 def _no_number(name: str) -> None:

@@ -121,21 +121,21 @@ class Service:
 
     def issue(self, item: Any) -> Prediction:
         """Issue the prediction of an impression; `RefusedError` for one that cannot be used."""
-        given = checked(item, self._issue_checks, ("id", "score"))
+        fields = checked(item, self._issue_checks, ("id", "score"))
         if self._without_keys is not None:
-            self._warn_without_keys(given.get("keys"))
+            self._warn_without_keys(fields.get("keys"))
         try:
-            one = self.join.issue(
-                given["id"],
-                given["score"],
-                self._time(given),
-                keys=given.get("keys"),
-                version=given.get("version"),
-                w=given.get("w", 1.0),
+            issued = self.join.issue(
+                fields["id"],
+                fields["score"],
+                self._time(fields),
+                keys=fields.get("keys"),
+                version=fields.get("version"),
+                w=fields.get("w", 1.0),
             )
         except InputError as error:
             raise refused(error) from None
-        return Prediction(item["id"], one.p, one.version)
+        return Prediction(item["id"], issued.p, issued.version)
 
     @property
     def in_columns(self) -> bool:
@@ -174,7 +174,7 @@ class Service:
         keys = None if columns.keys is None else columns.keys[some]
         rows = Rows(columns.ids[some], columns.values[some], t, w, keys=keys)
         done = self.join._issue_rows(rows, 0, p)
-        return list(map(Prediction, columns.given[begin : begin + done], p[:done].tolist(), repeat(newest)))
+        return list(map(Prediction, columns.sent[begin : begin + done], p[:done].tolist(), repeat(newest)))
 
     def _resolve_rows(self, columns: Columns, begin: int, end: int) -> list[Taken]:
         """Take outcomes in columns, up to the first that has to be taken alone."""
@@ -184,7 +184,7 @@ class Service:
         positive, issued = columns.values[begin:end].astype(np.uint8), np.empty(len(t))
         done = self.join._resolve_rows(columns.ids[begin:end], positive, t, 0, issued=issued)
         self.quality.outcomes((t - issued)[:done][positive[:done] > 0])
-        return list(map(Taken, columns.given[begin : begin + done], repeat(True), repeat(False)))
+        return list(map(Taken, columns.sent[begin : begin + done], repeat(True), repeat(False)))
 
     def _times(self, columns: Columns, begin: int, end: int) -> FloatArray | None:
         """Return the times of items as `_time` does; None where they have to be looked at one by one."""
@@ -202,16 +202,16 @@ class Service:
 
     def resolve(self, item: Any) -> Taken:
         """Take an outcome; `RefusedError` for one that cannot be used."""
-        given = checked(item, self._outcome_checks, ("id", "y"))
-        t = self._time(given)
+        fields = checked(item, self._outcome_checks, ("id", "y"))
+        t = self._time(fields)
         try:
-            id = check_id(given["id"])
+            id = check_id(fields["id"])
             before = self.join.outcome(id)
-            known = self.join.resolve(id, given["y"], t, w=given.get("w"))
-            if known and given["y"] and not (before and before.positive):  # not one that is sent again
+            known = self.join.resolve(id, fields["y"], t, w=fields.get("w"))
+            if known and fields["y"] and not (before and before.positive):  # not one that is sent again
                 self.quality.outcome(t - self.join.predictions[id].t)
             outcome = self.join.outcome(id)
-            return Taken(given["id"], known, outcome is not None and outcome.positive and outcome.negative)
+            return Taken(fields["id"], known, outcome is not None and outcome.positive and outcome.negative)
         except InputError as error:
             raise refused(error) from None
 
@@ -227,9 +227,9 @@ class Service:
             logger.warning(text, MANY_WITHOUT_KEYS, self.fields()[0], extra=more)
             self._without_keys = None
 
-    def _time(self, given: dict[str, Any]) -> float:
+    def _time(self, fields: dict[str, Any]) -> float:
         """Return the time of an event: the time given, else that of the server."""
-        t = given.get("t")
+        t = fields.get("t")
         if self.settings.event_time:
             if t is None:
                 raise RefusedError(
@@ -268,8 +268,8 @@ class Service:
     @property
     def calibrator(self) -> Calibrator | Keyed:
         """The calibrator in use, of the newest version."""
-        found: Any = self.join.calibrator
-        return found.champion if isinstance(found, Shadow) else found
+        calibrator: Any = self.join.calibrator
+        return calibrator.champion if isinstance(calibrator, Shadow) else calibrator
 
     @property
     def challenging(self) -> Challenging:
@@ -326,20 +326,20 @@ class Service:
         return groups, []
 
     def _level(self, field: str, level: Level, e_value: float | None, sums: Sums | None) -> dict[str, Any]:
-        found: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
-        found |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
+        shown: dict[str, Any] = {"level": level, "e_value": finite(e_value)}
+        shown |= {"labels": None, "forecast": None, "positives": None} if sums is None else sums._asdict()
         calibrator: Any = self.calibrator
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
                 group = calibrator.gap(_field_of(field, calibrator.by), level)
                 numbers = {"gap": group.gap, "variance": group.variance, "bound": group.bound, "pending": group.pending}
-                found["group"] = {"evidence": group.evidence, **numbers}
+                shown["group"] = {"evidence": group.evidence, **numbers}
             calibrator = calibrator.inner
         if isinstance(calibrator, Segmented):
             with suppress(InputError):
                 mean, deviation, n = calibrator.effect(_field_of(field, calibrator.by), level)
-                found["effect"] = {"mean": mean, "sd": deviation, "n": n}
-        return found
+                shown["effect"] = {"mean": mean, "sd": deviation, "n": n}
+        return shown
 
     async def map(self, format: str | None = None) -> bytes:
         """Return the calibration map, empty where it cannot be written; made by a thread, for all that ask meanwhile.
@@ -506,13 +506,13 @@ class Service:
 
 def _first_levels(predictions: Iterable[Issued]) -> dict[str, dict[Level, None]]:
     """Return the first levels of each field, at most `MOST_LEVELS` of each."""
-    found: dict[str, dict[Level, None]] = {}
+    first: dict[str, dict[Level, None]] = {}
     for one in predictions:
         for field, level in one.keys.items() if one.keys else ():
-            levels = found.setdefault(field, {})
+            levels = first.setdefault(field, {})
             if len(levels) < MOST_LEVELS:
                 levels[level] = None
-    return found
+    return first
 
 
 def _written(map: object, format: str) -> bytes:

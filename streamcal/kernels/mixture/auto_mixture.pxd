@@ -29,11 +29,13 @@ cdef class AutoMixture:
     cdef readonly Combination combination
     cdef readonly DayAndWeek times
     cdef double _owed  # information since it was forgotten last
-    cdef double[::1] _sides  # records at two neighbouring knots, and between them
+    cdef double[::1] _sides  # slots of records at knots, and a record between two
+    cdef Py_ssize_t _slots  # a power of 2
+    cdef Py_ssize_t _between  # where the record between two knots begins
     cdef double[::1] _record
     cdef double _spot  # where; NaN: nowhere
-    cdef Py_ssize_t _knot  # the left one; -1: none
 
+    cdef Py_ssize_t _side(self, Py_ssize_t knot) noexcept nogil
     cdef void _forecast(self, Py_ssize_t knot, Py_ssize_t at) noexcept nogil
     cdef void _look(self, double x) noexcept nogil
     cpdef double at(self, double x, double t)

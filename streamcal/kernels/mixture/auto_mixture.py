@@ -45,6 +45,8 @@ from cython.cimports.streamcal.kernels.mixture.memory_ladder import MemoryLadder
 from cython.cimports.streamcal.kernels.mixture.repeated_scores import RepeatedScores
 from cython.cimports.streamcal.kernels.mixture.score_regressions import ScoreRegressions
 
+KEPT = cython.declare(cython.Py_ssize_t, 32)
+"""Slots of knots, a power of 2: scores are mostly in a range of 8 in log-odds."""
 nan = cython.declare(cython.double, float("nan"))
 
 
@@ -84,14 +86,33 @@ class AutoMixture:
         self.repeated, self.combination, self.times = RepeatedScores(), combination, times
         self.guard, self.scale, self.worth = combination.guard, WeightScale(), InformationScale()
         self.learned, self.weight, self._owed = 0, 0.0, 0.0
-        self._cut(np.zeros(4 * self.width))
-        self._knot, self._spot = -1, nan
+        self._cut(2)
 
-    def _cut(self, block: cython.double[::1]):
-        """Set the arrays, which are parts of one: each array apart takes 0.4 kB more."""
-        self._sides, self._record = block[: 3 * self.width], block[3 * self.width :]
+    def _cut(self, slots: cython.Py_ssize_t):
+        """Set the arrays, which are parts of one: each array apart takes 0.4 kB more.
+
+        A slot has what is forecast at a knot, and when and where: the number of labels learned, and the knot.
+        """
+        block: cython.double[::1] = np.full(slots * (self.width + 1) + 2 * self.width, -1.0)
+        self._slots, self._between = slots, slots * (self.width + 1)
+        self._sides, self._record = block[: self._between + self.width], block[self._between + self.width :]
+        self._spot = nan
+
+    def keep_knots(self):
+        """Keep what is forecast at many knots until a label is learned, for forecasts at many scores in between."""
+        if self._slots < KEPT:
+            self._cut(KEPT)
 
     # -- forecasts -----------------------------------------------------------------------------------------------
+
+    def _side(self, knot):
+        """Return the index in `_sides` of what is forecast at a knot."""
+        at: cython.Py_ssize_t = (knot & (self._slots - 1)) * (self.width + 1)
+        made_of: cython.double = self.learned * 256.0 + knot
+        if self._sides[at + self.width] != made_of:
+            self._forecast(knot, at)
+            self._sides[at + self.width] = made_of
+        return at
 
     def _forecast(self, knot, at):
         """Write what is forecast at a knot to `_sides`, from an index on."""
@@ -122,20 +143,19 @@ class AutoMixture:
         self.combination.combine(self._sides, last - self.size)
 
     def _look(self, x):
-        """Set the third side to what is forecast at x: between the knots, or at a score that has come before."""
+        """Set the record between knots to what is forecast at x, there or at a score that has come before."""
         k: cython.Py_ssize_t
-        at: cython.Py_ssize_t = 2 * self.width
+        left: cython.Py_ssize_t
+        right: cython.Py_ssize_t
+        at: cython.Py_ssize_t = self._between
         knot: cython.Py_ssize_t = min(cython.cast(cython.Py_ssize_t, (x + LARGEST) * UNIT), LAST - 1)
         share: cython.double = (x + LARGEST) * UNIT - knot
         slot: cython.Py_ssize_t
         if self._spot == x:
             return
-        if knot != self._knot:
-            self._forecast(knot, 0)
-            self._forecast(knot + 1, self.width)
-            self._knot = knot
+        left, right = self._side(knot), self._side(knot + 1)
         for k in range(self.end + ROWS):
-            self._sides[at + k] = (1.0 - share) * self._sides[k] + share * self._sides[self.width + k]
+            self._sides[at + k] = (1.0 - share) * self._sides[left + k] + share * self._sides[right + k]
         self._sides[at] = self._spot = x
         slot = self.repeated.known(x)
         if slot >= 0:
@@ -145,7 +165,7 @@ class AutoMixture:
 
     def at(self, x, t):
         """Return the log-odds of the forecast at the log-odds x and the time t, NaN for none."""
-        end: cython.Py_ssize_t = 2 * self.width + self.end
+        end: cython.Py_ssize_t = self._between + self.end
         self._look(x)
         if t == t and self.times.begun:
             both: cython.double = self._sides[end + BASE]
@@ -167,7 +187,7 @@ class AutoMixture:
         end: cython.Py_ssize_t = self.end
         self._look(x)
         for k in range(end + ROWS):
-            out[k] = self._sides[2 * self.width + k]
+            out[k] = self._sides[self._between + k]
         self.combination.weights.write(out, 0, out, end + ROWS)
         self.ladder.weights.write(out, self.size + self.combination.stacks, out, end + RUNGS)
         out[end + TIMED] = NONE
@@ -227,7 +247,7 @@ class AutoMixture:
         self.weight += weight
         self.learned += 1
         self.guard.learn(gain, information(x, issued[end + ISSUED]), r)
-        self._knot, self._spot = -1, nan
+        self._spot = nan
 
     # -- weights and state ---------------------------------------------------------------------------------------
 
@@ -268,4 +288,4 @@ class AutoMixture:
         self.scale.load(*state["scale"])
         self.worth.load(*state["worth"])
         self.repeated.lengthen(state["slots"], np.array(state["repeated"]).reshape(-1, 5))
-        self._knot, self._spot = -1, nan
+        self._cut(self._slots)

@@ -11,7 +11,7 @@ from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
 from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
-from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, Block, Names, PendingTable
+from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, VERSION, Block, PendingTable
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
@@ -21,6 +21,8 @@ JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are passed on at once."""
 CLICKS = cython.declare(cython.longlong, 4000)
 """As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
+LATEST = cython.declare(cython.double, 1e11)
+"""No later times are taken: they may be in a shorter unit, of which a method warns."""
 HEAVIEST = cython.declare(cython.double, 1e90)
 """As in `streamcal.states`: sums of a state are at most this."""
 infinity = cython.declare(cython.double, float("inf"))
@@ -42,6 +44,8 @@ class PendingSteps:
         self._newton = kernel if isinstance(kernel, OnlineNewton) else None
         self._ladder = kernel if isinstance(kernel, LineLadder) else None
         self._auto = kernel if isinstance(kernel, AutoSteps) else None
+        if self._auto is not None:
+            self._auto.mixture.keep_knots()
         self.learned = self.positives = self.timed_out = self.matched = self.before_issue = self.backwards = 0
         self.forward = False
         self.judged, self.judges = np.empty((5, JUDGED)), 0
@@ -49,9 +53,9 @@ class PendingSteps:
 
     def judged_labels(self):
         """Return the labels that have been judged since the last call, as five rows."""
-        found = np.array(np.asarray(self.judged)[:, : self.judges])
+        labels = np.array(np.asarray(self.judged)[:, : self.judges])
         self.judges = 0
-        return found
+        return labels
 
     def _settle(self, clock):
         """Learn labels whose time has come, and forget; return False, where the join has to do it."""
@@ -85,11 +89,8 @@ class PendingSteps:
         w: cython.double = 1.0 if block.w is None else block.w[row]
         flags: cython.int = block.flags[row]
         y: cython.bint = flags & POSITIVE != 0 and block.when[row] - t <= self.keep
-        if block.levels or self.version is not None:
-            numbers = block.levels[0] if block.levels else None
-            names: Names = self.table.names[0]
-            if names.values[0 if numbers is None else numbers[row]] != self.version:
-                return False
+        if (block.levels or self.version is not None) and self.table.level(block, row, VERSION) != self.version:
+            return False
         if self._has_weight(block, row, y):
             w = block.outcome_w[row]
         x = log_odds(block.score[row], LIMIT)
@@ -206,7 +207,7 @@ class PendingSteps:
             score: cython.double = scores[i]
             id = ids[i]
             ahead: cython.double = t[i] - self.clock
-            if not (-self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
+            if not (-LATEST < t[i] < LATEST and -self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
                 return i
             x = log_odds(score, LIMIT)
             if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or (aside and id in aside):
@@ -289,7 +290,7 @@ class PendingSteps:
             k = (i - begin) % AHEAD
             if k == 0:
                 table.look_ahead(ids, i)
-            if not abs(t[i] - self.clock) <= self.max_jump:
+            if not (-LATEST < t[i] < LATEST and abs(t[i] - self.clock) <= self.max_jump):
                 return i
             place = table.find_ahead(k, ids[i])
             if place < 0 or (y[i] and place < self.unlearned):

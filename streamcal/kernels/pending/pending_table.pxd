@@ -1,6 +1,7 @@
 cimport cython
 
 cdef Py_ssize_t AHEAD
+cdef Py_ssize_t VERSION
 
 
 @cython.final
@@ -20,7 +21,7 @@ cdef class Block:
     cdef public unsigned char[::1] cell
     cdef public unsigned int[::1] ends
     cdef public bytearray texts
-    cdef public list levels
+    cdef public list levels  # `Levels`, or None for a column that no row needs
     cdef public unsigned char[:, ::1] said  # records of one size
     cdef public list loose  # records of several sizes
     cdef public Py_ssize_t size  # of the records in `said`; -1 without rows
@@ -30,6 +31,11 @@ cdef class Block:
 @cython.final
 cdef class Heads:
     cdef unsigned int[::1] codes
+
+
+@cython.final
+cdef class Levels:
+    cdef public int[::1] numbers
 
 
 @cython.final
@@ -84,6 +90,7 @@ cdef class PendingTable:
     cdef _add_said(self, Block block, Py_ssize_t row, bytes said)
     cdef _add_levels(self, Block block, Py_ssize_t row, object version, object keys)
     cdef Py_ssize_t _column_of(self, object field) except -2
+    cdef object level(self, Block block, Py_ssize_t row, Py_ssize_t column)
     cdef _set_level(self, Block block, Py_ssize_t row, Py_ssize_t column, object value)
     cpdef drop_first(self)
     cdef _release(self, Block block, Py_ssize_t row)

@@ -87,6 +87,13 @@ class Heads:
         self.codes = np.zeros(HEADS, dtype=np.uint32)
 
 
+class Levels:
+    """The number of the version, or of a level, of each row of a block; 0 for none."""
+
+    def __init__(self):
+        self.numbers = np.zeros(ROWS, dtype=np.int32)
+
+
 class Names:
     """Small numbers for the values of a column that are in use; 0 is for None."""
 
@@ -384,18 +391,20 @@ class PendingTable:
         column: cython.Py_ssize_t
         for column in range(len(block.levels)):
             if block.levels[column] is not None:
-                block.levels[column][row] = 0
+                levels: Levels = block.levels[column]
+                levels.numbers[row] = 0
         if version is not None:
             self._set_level(block, row, VERSION, version)
         if keys is None:
             return
+        own: dict = keys
         others = None
-        for field, level in keys.items():
-            found = self._column_of(field)
-            if found < 0:
+        for field, level in own.items():
+            column = self._column_of(field)
+            if column < 0:
                 others = [*(others or ()), (field, level)]
                 continue
-            self._set_level(block, row, found, level)
+            self._set_level(block, row, column, level)
         if others is not None:
             self._set_level(block, row, OTHERS, tuple(others))
 
@@ -403,9 +412,10 @@ class PendingTable:
         while len(block.levels) <= column:
             block.levels.append(None)
         if block.levels[column] is None:
-            block.levels[column] = np.zeros(ROWS, dtype=np.int32)
+            block.levels[column] = Levels()
+        levels: Levels = block.levels[column]
         names: Names = self.names[column]
-        block.levels[column][row] = names.take(value)
+        levels.numbers[row] = names.take(value)
 
     def drop_first(self):
         """Remove the oldest row."""
@@ -431,10 +441,10 @@ class PendingTable:
         """Give the small numbers of a row back."""
         column: cython.Py_ssize_t
         for column in range(len(block.levels)):
-            numbers = block.levels[column]
-            if numbers is not None:
+            if block.levels[column] is not None:
+                levels: Levels = block.levels[column]
                 names: Names = self.names[column]
-                names.give_back(numbers[row])
+                names.give_back(levels.numbers[row])
 
     # -- what a row has --------------------------------------------------------------------------------------------
 
@@ -467,17 +477,17 @@ class PendingTable:
 
     def numbers(self, begin, end):
         """Return the numbers of rows as an array."""
-        found = [np.zeros(0, dtype=np.int64)]
+        pieces = [np.zeros(0, dtype=np.int64)]
         while begin < end:
             upto = min(end, ((begin >> SHIFT) + 1) << SHIFT)
             block: Block = self.block(begin)
             row = begin & LOW
             if block.number is None:
-                found.append(np.arange(block.first_number + row, block.first_number + row + upto - begin))
+                pieces.append(np.arange(block.first_number + row, block.first_number + row + upto - begin))
             else:
-                found.append(np.array(np.asarray(block.number)[row : row + upto - begin]))
+                pieces.append(np.array(np.asarray(block.number)[row : row + upto - begin]))
             begin = upto
-        return np.concatenate(found)
+        return np.concatenate(pieces)
 
     def issued(self, place):
         """Return id, probability, score, time, version, keys, weight, clock and number of a row."""
@@ -499,13 +509,20 @@ class PendingTable:
             int(block.first_number + row if block.number is None else block.number[row]),
         )
 
+    def level(self, block, row, column):
+        """Return the version of a row, or its level in a column; None for none."""
+        if column >= len(block.levels) or block.levels[column] is None:
+            return None
+        levels: Levels = block.levels[column]
+        names: Names = self.names[column]
+        return names.values[levels.numbers[row]]
+
     def _levels(self, block, row):
         """Return version and levels of a row."""
         column: cython.Py_ssize_t
         version, keys = None, {}
         for column in range(len(block.levels)):
-            numbers = block.levels[column]
-            value = None if numbers is None else self.names[column].values[numbers[row]]
+            value = self.level(block, row, column)
             if value is None:
                 continue
             if column == VERSION:
@@ -579,8 +596,10 @@ class PendingTable:
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def columns(self, begin, end):
+    def columns(self, begin, end, copied=True):
         """Return the rows of places from `begin` to before `end` as columns, for `extend`; None for one of defaults.
+
+        Unless they are copied, they may be the memory of the table.
 
         Beside the columns of a block these are `number`, the numbers of `levels` by column, `sizes` and `texts` of ids,
         and `said`, an array of one row for each, or a list.
@@ -588,45 +607,48 @@ class PendingTable:
         pieces = []
         while begin < end:
             upto = min(end, ((begin >> SHIFT) + 1) << SHIFT)
-            pieces.append(self._piece(self.block(begin), begin & LOW, (begin & LOW) + upto - begin))
+            pieces.append(self._piece(self.block(begin), begin & LOW, (begin & LOW) + upto - begin, copied))
             begin = upto
         if len(pieces) == 1:
             return pieces[0]
-        found = {name: _joined(name, pieces) for name in _COLUMNS}
-        found["texts"] = None if found["sizes"] is None else b"".join([one["texts"] or b"" for one in pieces])
-        found["levels"] = [
+        columns = {name: _joined(name, pieces) for name in _COLUMNS}
+        columns["texts"] = None if columns["sizes"] is None else b"".join([one["texts"] or b"" for one in pieces])
+        columns["levels"] = [
             _joined(k, [{"at": one["at"], k: one["levels"][k] if k < len(one["levels"]) else None} for one in pieces])
             for k in range(max([len(one["levels"]) for one in pieces], default=0))
         ]
         said = [one["said"] for one in pieces]
         widths = {None if one is None else -1 if type(one) is list else one.shape[1] for one in said}
         if widths <= {None}:
-            found["said"] = None
+            columns["said"] = None
         elif len(widths) == 1 and -1 not in widths:
-            found["said"] = np.concatenate(said)
+            columns["said"] = np.concatenate(said)
         else:
-            found["said"] = [said for one in pieces for said in _as_list(one["said"], len(one["at"]))]
-        return found
+            columns["said"] = [said for one in pieces for said in _as_list(one["said"], len(one["at"]))]
+        return columns
 
-    def _piece(self, block, begin, end):
+    def _piece(self, block, begin, end, copied=True):
         """Return rows of a block as `columns` does."""
+        array = np.array if copied else np.asarray
         numbers = np.arange(block.first_number + begin, block.first_number + end)
-        found = {"number": numbers if block.number is None else np.array(np.asarray(block.number)[begin:end])}
+        piece = {"number": numbers if block.number is None else array(np.asarray(block.number)[begin:end])}
         for name in ("at", "score", "p", "key", "flags", "t", "w", "when", "outcome_w", "cell"):
             column = getattr(block, name)
-            found[name] = None if column is None else np.array(np.asarray(column)[begin:end])
-        found["levels"] = [None if one is None else one[begin:end].copy() for one in block.levels]
-        found["sizes"] = found["texts"] = None
+            piece[name] = None if column is None else array(np.asarray(column)[begin:end])
+        piece["levels"] = [
+            None if levels is None else np.array(np.asarray(levels.numbers)[begin:end]) for levels in block.levels
+        ]
+        piece["sizes"] = piece["texts"] = None
         if block.ends is not None:
             ends = np.asarray(block.ends)[:end].astype(np.int64)
-            found["sizes"] = np.diff(ends, prepend=0)[begin:]
+            piece["sizes"] = np.diff(ends, prepend=0)[begin:]
             first = int(ends[begin - 1]) if begin else 0
-            found["texts"] = bytes(block.texts[first : int(ends[end - 1])])
+            piece["texts"] = bytes(block.texts[first : int(ends[end - 1])])
         if block.loose is not None:
-            found["said"] = block.loose[begin:end]
+            piece["said"] = block.loose[begin:end]
         else:
-            found["said"] = None if block.said is None else np.array(np.asarray(block.said)[begin:end])
-        return found
+            piece["said"] = None if block.said is None else array(np.asarray(block.said)[begin:end])
+        return piece
 
     def extend(self, columns):
         """Add rows that `columns` returned, with small numbers of this table; None stands for columns of defaults.
@@ -682,9 +704,9 @@ class PendingTable:
                 block.levels.append(None)
             column = columns["levels"][k] if k < len(columns["levels"]) else None
             if column is not None and block.levels[k] is None:
-                block.levels[k] = np.zeros(ROWS, dtype=np.int32)
+                block.levels[k] = Levels()
             if block.levels[k] is not None:
-                block.levels[k][to] = 0 if column is None else column[rows]
+                np.asarray(block.levels[k].numbers)[to] = 0 if column is None else column[rows]
         sizes = columns["sizes"]
         if sizes is not None and block.ends is None:
             block.ends, block.texts = np.zeros(ROWS, dtype=np.uint32), bytearray()
@@ -767,14 +789,14 @@ class PendingTable:
 
     def numbered(self, versions, version_of, keys, keys_of):
         """Return the columns of `levels` of rows that have these versions and keys, by their places in both lists."""
-        found = {}
+        levels = {}
         if version_of is not None:
-            found[VERSION] = self._numbers_of(VERSION, versions, version_of)
+            levels[VERSION] = self._numbers_of(VERSION, versions, version_of)
         if keys_of is not None:
             split = [self._split_keys(one) for one in keys]
             for column in sorted({column for one in split for column in one}):
-                found[column] = self._numbers_of(column, [one.get(column) for one in split], keys_of)
-        return [found.get(column) for column in range(max(found, default=-1) + 1)]
+                levels[column] = self._numbers_of(column, [one.get(column) for one in split], keys_of)
+        return [levels.get(column) for column in range(max(levels, default=-1) + 1)]
 
     def _numbers_of(self, column, values, of):
         """Return the numbers of the values that rows have, by their places in the list of values."""
@@ -785,16 +807,16 @@ class PendingTable:
 
     def _split_keys(self, keys):
         """Return the levels of keys by column."""
-        found, others = {}, []
+        levels, others = {}, []
         for field, level in (keys or {}).items():
             column = self._column_of(field)
             if column < 0:
                 others.append((field, level))
             else:
-                found[column] = level
+                levels[column] = level
         if others:
-            found[OTHERS] = tuple(others)
-        return found
+            levels[OTHERS] = tuple(others)
+        return levels
 
     def _column_of(self, field):
         """Return the column of a field, which is made if there are few; −1 for none."""
@@ -853,19 +875,19 @@ def _as_list(said, size):
 
 def _kept(piece, rows):
     """Return columns with some of the rows alone."""
-    found = {}
+    selected = {}
     for name, column in piece.items():
         if name == "levels":
-            found[name] = [None if one is None else one[rows] for one in column]
+            selected[name] = [None if one is None else one[rows] for one in column]
         elif name == "texts" and column is not None:
             ends = np.cumsum(piece["sizes"]).tolist()
             begins = [0, *ends]
-            found[name] = b"".join(column[begins[k] : ends[k]] for k in np.flatnonzero(rows).tolist())
+            selected[name] = b"".join(column[begins[k] : ends[k]] for k in np.flatnonzero(rows).tolist())
         elif type(column) is list:
-            found[name] = [one for one, kept in zip(column, rows.tolist(), strict=True) if kept]
+            selected[name] = [one for one, keeps in zip(column, rows.tolist(), strict=True) if keeps]
         else:
-            found[name] = None if column is None else column[rows]
-    return found
+            selected[name] = None if column is None else column[rows]
+    return selected
 
 
 def _clear(heads: Heads):
@@ -876,7 +898,7 @@ def plain_ids(values: list, check):
     """Return ids in the form of `streamcal.live.issued.check_id`, which is called for those that are not plain."""
     k: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    found: list = [None] * len(values)
+    ids: list = [None] * len(values)
     for k in range(len(values)):
         value = values[k]
         if type(value) is str:
@@ -885,20 +907,20 @@ def plain_ids(values: list, check):
             if 0 < size <= 64 and text.isprintable():
                 first = text[0]
                 if not (first.isdigit() or first == "-"):
-                    found[k] = text
+                    ids[k] = text
                     continue
                 if first != "0" and text.isdigit() and text.isascii():
                     if size <= 15:
-                        found[k] = int(text)
+                        ids[k] = int(text)
                         continue
                     if size >= 17:  # above 2⁵³
-                        found[k] = text
+                        ids[k] = text
                         continue
         elif type(value) is int and -9007199254740992 <= value <= 9007199254740992:
-            found[k] = value
+            ids[k] = value
             continue
-        found[k] = check(value)
-    return found
+        ids[k] = check(value)
+    return ids
 
 
 @cython.cfunc
