@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from benchmarks.streams.catalogue import DELAYS
-from benchmarks.streams.standings import OPS, RAW, REFERENCE, TOPS, Course, Standings
+from benchmarks.streams.standings import ONLINE_PLATT, RAW, REFERENCE, TRACKING_OPS, Course, Standings
 
 #: In nats.
 LARGEST_HARM = 0.002
@@ -24,7 +24,7 @@ class Goal(NamedTuple):
 def goals(standings: Standings) -> list[Goal]:
     """Return the goals that can be evaluated on the given courses."""
     found = [_first(standings, "log_loss", "log loss"), _first(standings, "brier", "Brier score")]
-    found += [_harmless(standings, against) for against in (RAW, OPS)]
+    found += [_harmless(standings, against) for against in (RAW, ONLINE_PLATT)]
     found.append(_calibrated(standings))
     if standings.median_gap_closed(REFERENCE, 0) is not None:
         found.append(_gap(standings))
@@ -52,7 +52,7 @@ def _calibrated(standings: Standings) -> Goal:
     above = [course for course in standings.courses if standings.less_calibrated(course)]
     words = ": " + "; ".join(map(_words, above)) if above else ""
     seen = f"above on {len(above)} of {len(standings.courses)} courses{words}"
-    return Goal(f"debiased calibration error not significantly above that of `{TOPS}`", seen, not above)
+    return Goal(f"debiased calibration error not significantly above that of `{TRACKING_OPS}`", seen, not above)
 
 
 def _gap(standings: Standings) -> Goal:
