@@ -89,7 +89,7 @@ column is the loss of `auto` minus the loss of that entrant, with the confidence
 (`online-platt` − method)/(`online-platt` − oracle) in log loss, in percent: 100 is the best possible calibrator, below
 0 is worse than `online-platt`. The gap is in nats. Where it is small, the percentage of one draw is mostly noise. The
 column *in all draws* is computed from the sums over {draws} draws of the generator, each with its own training data,
-base and stream. The first of them is the stream of the race.
+base and stream. The first of them is the stream of the race. A dash stands where the other draws were not run.
 
 {gaps}
 
