@@ -161,8 +161,8 @@ def rare():
     ratios = column("rare_events", "`auto`", "Predicted over observed clicks")
     losses = column("rare_events", "`auto`", "Log loss minus that of the raw score")
     assert not any("worse" in row["`auto`"] for row in table("rare_events", "Log loss minus that of the raw score"))
-    assert all(loss < 0.0 for loss in losses)
-    return {"5": len(losses), "0.99": min(ratios), "1.15": max(ratios)}
+    assert sorted(losses)[-1] == 0.0, "the fifth is level"
+    return {"4": sum(loss < 0.0 for loss in losses), "5": len(losses), "0.98": min(ratios), "1.14": max(ratios)}
 
 
 def in_segments():
