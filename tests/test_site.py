@@ -168,9 +168,8 @@ def rare():
 def in_segments():
     sums, late = column("segments_measured", "`Segmented`"), column("segments_measured", "nats", "<!-- late -->")
     gains = [-nats for nats in sums if nats < 0.0]
-    lost = [nats for nats in late if nats > 0.0]
-    counts = {"10": len(gains), "11": len(sums), "3": len(lost)}
-    return {"18": min(gains), "342": max(gains), "16": max(lost), **counts}
+    counts = {"10": len(gains), "11": len(sums)}
+    return {"18": min(gains), "366": max(gains), "7": -max(late), "1,442": -min(late), **counts}
 
 
 def in_every_group():
