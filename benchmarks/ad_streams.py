@@ -132,9 +132,10 @@ def ratio_table(found: dict[str, dict[str, Found]]) -> str:
     )
 
 
-def above_raw(found: dict[str, dict[str, Found]], method: str) -> int:
-    """Count the streams on which the log loss of a method is above that of the raw score."""
-    return sum(by_method[method].difference > 0.0 for by_method in found.values())
+def beside_raw(found: dict[str, dict[str, Found]], method: str) -> tuple[int, int]:
+    """Count the streams on which a method's log loss is below and above that of the raw score, to six digits."""
+    differences = [round(by_method[method].difference, 6) for by_method in found.values()]
+    return sum(one < 0.0 for one in differences), sum(one > 0.0 for one in differences)
 
 
 def _table(

@@ -26,6 +26,7 @@ from streamcal import Auto, OnlinePlatt
 from streamcal.kernels.segments.level_members import (
     APART,
     DOUBLES,
+    FADED,
     LONG,
     MEMBERS,
     MIXED,
@@ -135,7 +136,7 @@ def sums(before: Array, learned: Array) -> Array:
         whole = gathered(before[at], memory) + (gathered(learned[:, at], memory) - gathered(before[at], memory)).sum()
         if whole > memory:
             held = np.minimum(learned[:, at], memory)
-            found[at] = memory * np.exp(whole / memory - 1.0)
+            found[at] = memory * min(np.exp(whole / memory - 1.0), FADED)
             found[at + 1] = memory * (learned[:, at + 1] / np.maximum(held, 1e-300) * held / held.sum()).sum()
     own = weighed(before[OWN:WIDTH], *learned[:, OWN:WIDTH])
     found[OWN:WIDTH] = own.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Which method to start with, by the committed results of the race and of the ad streams.
+"""Which method to start with, by the committed results of the race and of the ad streams, and by measured times.
 
     python tools/race_advice.py     prints the table and the chart of docs/which.md
 
@@ -6,7 +6,7 @@ What is needed restricts the methods to those that can do it. Recommended is the
 loss on the held-out streams (`docs/race/held_out.md`); ranks are among the methods that remain. For rare events the
 streams are those of `docs/rare_events.md`, and the raw score is ranked with the methods: what does not beat it is not
 recommended. How sure that is: the share of 10,000 resamples of the streams, with replacement and each with both its
-label delays, in which the method is first as well.
+label delays, in which the method is first as well. Times are those of `streamcal methods`.
 
 The chart asks for the same abilities one after the other. At its ends stands the method that this rule gives among
 those that have all that was asked for on the way.
@@ -14,6 +14,7 @@ those that have all that was asked for on the way.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -26,9 +27,10 @@ from scipy.stats import rankdata
 
 from streamcal import REGISTRY
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS, TIMES = ROOT / "docs", ROOT / "streamcal" / "app" / "method_times.json"
 RESAMPLES, SEED = 10_000, 0
-#: Microseconds to predict and to learn one observation, as the race measured them, that are "about one".
+#: Microseconds to learn one observation and predict another that are "about one".
 FAST = 1.5
 
 Array = npt.NDArray[np.float64]
@@ -43,7 +45,7 @@ class Losses(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Columns of a method in the table of held-out streams of `docs/race.md`."""
+    """A method's column in the table of held-out streams of `docs/race.md`, and its time."""
 
     against_auto: str
     microseconds: float
@@ -132,7 +134,7 @@ def branches(question: Question | None, needs: list[Need], found: Losses, standi
 def row(text: str, one: Advice, of: int, standing: Standing, verdicts: str) -> list[str]:
     """Return the cells of one row of the table of docs/which.md."""
     shares = f"{100.0 * one.confidence:.0f} %; next is `{one.second}`"
-    return [text, f"`{one.method}`", f"{one.rank:.1f} of {of}", shares, f"{standing.microseconds:.1f}", verdicts]
+    return [text, f"`{one.method}`", f"{one.rank:.1f} of {of}", shares, f"{standing.microseconds:.2g}", verdicts]
 
 
 def decided(better: str, counts: str) -> str:
@@ -169,8 +171,9 @@ def held_out() -> Losses:
 
 def race() -> dict[str, Standing]:
     """Return the standings on the held-out streams, by method."""
+    times = json.loads(TIMES.read_text(encoding="utf-8"))["microseconds"]
     _, *body = table_below("race.md", "## Held-out streams")
-    return {name: Standing(row[3], float(row[6])) for row in body if (name := plain(row[0])) in REGISTRY}
+    return {name: Standing(row[3], times[name]) for row in body if (name := plain(row[0])) in REGISTRY}
 
 
 def rare_events() -> Losses:

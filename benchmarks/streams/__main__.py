@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> None:
     race(streams, given.methods, results, given.again)
     if not (given.streams or given.methods):
         anew = [draw for name in streams if catalogue.CATALOGUE[name].generated for draw in catalogue.draws(name)[1:]]
-        race(anew, (standings.OPS, standings.REFERENCE), results, given.again)
+        race(anew, (standings.ONLINE_PLATT, standings.REFERENCE), results, given.again)
     if given.out or not (given.streams or given.methods or given.rows):
         page.write(results, given.out or DOCS)
     else:

@@ -10,10 +10,10 @@ import numpy as np
 import streamcal
 from benchmarks.streams.catalogue import names
 from benchmarks.streams.race import ORACLE, Results
-from benchmarks.streams.standings import BLOCKS, OPS, RAW, REFERENCE, Course, Difference, Standings
+from benchmarks.streams.standings import BLOCKS, ONLINE_PLATT, RAW, REFERENCE, Course, Difference, Standings
 
 #: What `auto` is compared with.
-RIVALS = (RAW, OPS, "protected", "venn-abers")
+RIVALS = (RAW, ONLINE_PLATT, "protected", "venn-abers")
 METHODS = (*RIVALS, REFERENCE)
 #: Differences are small.
 UNIT = 1e4

@@ -12,9 +12,9 @@ from benchmarks.streams import packaged
 from benchmarks.streams.catalogue import names
 from benchmarks.streams.further_page import _interval
 from benchmarks.streams.race import Results
-from benchmarks.streams.standings import OPS, RAW, REFERENCE, Course, Difference, Standings
+from benchmarks.streams.standings import ONLINE_PLATT, RAW, REFERENCE, Course, Difference, Standings
 
-RIVALS = (RAW, OPS, "venn-abers", "scikit-learn sigmoid, refitted")
+RIVALS = (RAW, ONLINE_PLATT, "venn-abers", "scikit-learn sigmoid, refitted")
 METHODS = (*RIVALS, REFERENCE)
 HALVES = {"To choose": True, "To judge": False}
 DELAYS = (0, 48, 1_000)

@@ -16,7 +16,7 @@ from benchmarks.streams import catalogue, picture
 from benchmarks.streams.entrants import ENTRANTS
 from benchmarks.streams.goals import goals
 from benchmarks.streams.race import ORACLE, Results
-from benchmarks.streams.standings import OPS, RAW, REFERENCE, SCORE_BLIND, TOPS, Course, Standings
+from benchmarks.streams.standings import ONLINE_PLATT, RAW, REFERENCE, SCORE_BLIND, TRACKING_OPS, Course, Standings
 
 #: Measure → what stands above its table.
 MEASURES = {
@@ -89,7 +89,7 @@ column is the loss of `auto` minus the loss of that entrant, with the confidence
 (`online-platt` − method)/(`online-platt` − oracle) in log loss, in percent: 100 is the best possible calibrator, below
 0 is worse than `online-platt`. The gap is in nats. Where it is small, the percentage of one draw is mostly noise. The
 column *in all draws* is computed from the sums over {draws} draws of the generator, each with its own training data,
-base and stream. The first of them is the stream of the race.
+base and stream. The first of them is the stream of the race. A dash stands where the other draws were not run.
 
 {gaps}
 
@@ -99,8 +99,7 @@ base and stream. The first of them is the stream of the race.
 - `benchmarks/streams/README.md` lists all runs on the held-out streams, and the changes that earlier ones led to.
 - Log losses are capped at −log 1e-6 = 13.8 nats; the full tables have the number of capped losses:
   {links}.
-- µs are processor time for predicting and learning one observation through the public interface, the median over the
-  courses, on a busy machine: indicative only.
+- What a step of each method takes is on another page: [every method](performance.md#every-method).
 - Seed {seed} for generators and models, the following seeds for the other draws. {date},
   `STREAMCAL_DATA=… python -m benchmarks.streams{option}`, streamcal {streamcal}, river {river},
   scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}.
@@ -147,16 +146,15 @@ def _summary(standings: Standings) -> str:
         "Entrants without a rank did not run on all courses.",
         "",
         "| | mean rank, log loss | mean rank, Brier | `auto` is better / undecided / worse "
-        "| worst against the raw score | worst against `online-platt` | µs |",
-        "|---|---:|---:|---|---|---|---:|",
+        "| worst against the raw score | worst against `online-platt` |",
+        "|---|---:|---:|---|---|---|",
     ]
     by_rank = sorted(standings.entrants, key=lambda entrant: log_ranks.get(entrant, np.inf))
     for entrant in by_rank:
         ranks = [f"{r[entrant]:.1f}" if entrant in r else DASH for r in (log_ranks, brier_ranks)]
-        harms = [_harm(standings.worst_harm(entrant, against)) for against in (RAW, OPS)]
+        harms = [_harm(standings.worst_harm(entrant, against)) for against in (RAW, ONLINE_PLATT)]
         tally = "" if entrant == REFERENCE else _tally(standings, entrant)
-        speed = _figure(standings.microseconds(entrant), 1)
-        lines.append(f"| {_name(entrant)} | {' | '.join((*ranks, tally, *harms, speed))} |")
+        lines.append(f"| {_name(entrant)} | {' | '.join((*ranks, tally, *harms))} |")
     return "\n".join(lines)
 
 
@@ -179,7 +177,7 @@ def _name(entrant: str) -> str:
 
 
 def _courses(standings: Standings) -> str:
-    columns = (RAW, OPS, TOPS, SCORE_BLIND, ORACLE, REFERENCE)
+    columns = (RAW, ONLINE_PLATT, TRACKING_OPS, SCORE_BLIND, ORACLE, REFERENCE)
     lines = [
         "| stream | delay | raw | `online-platt` | `tracking-ops` | score-blind | oracle | `auto` | best other "
         "| difference |",
@@ -211,8 +209,8 @@ def _gaps(standings: Standings) -> str:
         "|---|---:|---:|---:|" + "---:|" * len(shown),
     ]
     for course in standings.generated():
-        ops, oracle = (standings.get(course, name, "log_loss") for name in (OPS, ORACLE))
-        gap = DASH if ops is None or oracle is None else f"{ops - oracle:.4f}"
+        platt, oracle = (standings.get(course, name, "log_loss") for name in (ONLINE_PLATT, ORACLE))
+        gap = DASH if platt is None or oracle is None else f"{platt - oracle:.4f}"
         cells = " | ".join(_percent(standings.gap_closed(course, entrant)) for entrant in shown)
         everywhere = _percent(standings.gap_closed_in_all_draws(course, REFERENCE))
         lines.append(f"| {course[0]} | {course[1]} | {everywhere} | {gap} | {cells} |")

@@ -9,13 +9,17 @@ from matplotlib.figure import Figure
 
 from benchmarks.streams.entrants import ENTRANTS
 from benchmarks.streams.race import ORACLE
-from benchmarks.streams.standings import OPS, RAW, REFERENCE, Standings
+from benchmarks.streams.standings import ONLINE_PLATT, RAW, REFERENCE, Standings
 
 #: The axis is linear up to so many nats, and logarithmic beyond.
 LINEAR = 0.003
 LIMIT = 1.0
 OURS, PEER = "#ea9a62", "#6b7280"
-MARKED = {RAW: ("#000000", "x", "raw score"), OPS: ("#0f766e", "D", "online-platt"), ORACLE: ("#1d4ed8", "|", "oracle")}
+MARKED = {
+    RAW: ("#000000", "x", "raw score"),
+    ONLINE_PLATT: ("#0f766e", "D", "online-platt"),
+    ORACLE: ("#1d4ed8", "|", "oracle"),
+}
 
 
 def draw(standings: Standings, path: Path) -> None:

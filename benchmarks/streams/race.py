@@ -79,11 +79,9 @@ def _run(keys: list[Key], racing: dict[str, Entrant], data: Stream, results: Res
     if data.oracle is not None and Key(name, delay, ORACLE) not in results.found:
         results.add(Key(name, delay, ORACLE), measures(data.oracle, data), data.oracle)
     for number, key in enumerate(keys, 1):
-        begun = time.process_time()  # and not of the clock, which runs on while others have the processor
         predicted = racing[key.entrant].predicted(data, delay)
         if predicted is not None:
-            each = {"microseconds": 1e6 * (time.process_time() - begun) / rows}
-            results.add(key, each | measures(predicted, data), predicted)
+            results.add(key, measures(predicted, data), predicted)
         print(f"\r{name}, delay {delay}: {number} of {len(keys)}, {key.entrant}".ljust(100), end="", flush=True)
     print(f"\r{name}, delay {delay}: {rows:,} rows, {time.perf_counter() - start:.0f} s".ljust(100), flush=True)
 

@@ -17,7 +17,7 @@ from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 
 #: What everything is compared with.
 REFERENCE = "auto"
-RAW, OPS, TOPS, SCORE_BLIND = "identity", "online-platt", "tracking-ops", "score-blind"
+RAW, ONLINE_PLATT, TRACKING_OPS, SCORE_BLIND = "identity", "online-platt", "tracking-ops", "score-blind"
 #: For the standard error of a difference of calibration errors: blocks of neighbours, drawn anew so many times.
 BLOCKS, DRAWS, BINS = 100, 1_000, 15
 
@@ -120,7 +120,7 @@ class Standings:
         return max(harms, default=None)
 
     def gap_closed(self, course: Course, entrant: str) -> float | None:
-        """(ops − entrant)/(ops − oracle) in log loss; None without an oracle, or where the sample shows no gap."""
+        """Return the share of the gap in log loss from `online-platt` to the oracle; None where there is no gap."""
         return _closed([self._losses(course, entrant)])
 
     def gap_closed_in_all_draws(self, course: Course, entrant: str) -> float | None:
@@ -136,15 +136,10 @@ class Standings:
 
     def _losses(self, course: Course, entrant: str) -> tuple[float, float, float] | None:
         """Log losses of `online-platt`, of an entrant and of the oracle; None where one of them did not run."""
-        ops, mine, oracle = (self.get(course, name, "log_loss") for name in (OPS, entrant, ORACLE))
-        return None if ops is None or mine is None or oracle is None else (ops, mine, oracle)
+        platt, mine, oracle = (self.get(course, name, "log_loss") for name in (ONLINE_PLATT, entrant, ORACLE))
+        return None if platt is None or mine is None or oracle is None else (platt, mine, oracle)
 
-    def microseconds(self, entrant: str) -> float | None:
-        """Microseconds to predict and learn one observation; the median over the courses that were timed."""
-        timed = [t for course in self.courses if (t := self.get(course, entrant, "microseconds")) is not None]
-        return float(np.median(timed)) if timed else None
-
-    def less_calibrated(self, course: Course, than: str = TOPS) -> bool | None:
+    def less_calibrated(self, course: Course, than: str = TRACKING_OPS) -> bool | None:
         """Return whether the reference's squared calibration error is above the other's by two standard errors."""
         keys = [Key(*course, name) for name in (REFERENCE, than)]
         if any(key not in self._results.found for key in keys):
@@ -166,8 +161,8 @@ def _closed(losses: list[tuple[float, float, float] | None]) -> float | None:
     known = [one for one in losses if one is not None]
     if len(known) < len(losses):
         return None
-    ops, mine, oracle = np.sum(known, axis=0)
-    return float((ops - mine) / (ops - oracle)) if ops > oracle else None
+    platt, mine, oracle = np.sum(known, axis=0)
+    return float((platt - mine) / (platt - oracle)) if platt > oracle else None
 
 
 def _log_losses(p: Array, y: Array) -> Array:
