@@ -18,6 +18,10 @@ METHODS: dict[str, Callable[[], Any]] = {
     "auto": Auto,
     "platt": Platt,
     "segmented": lambda: Segmented(OnlinePlatt(), ["place"]),
+    "segmented by two": lambda: Segmented(OnlinePlatt(), ["place", ("place", "site")], max_levels=5),
+    "segmented ops": lambda: Segmented(OnlinePlatt(discount=0.999), ["site", "place"]),
+    "segmented auto": lambda: Segmented("auto", ["place"]),
+    "segmented platt": lambda: Segmented("platt", ["place"]),
 }
 
 
@@ -65,7 +69,10 @@ def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> 
     """Issue and resolve in pieces, in columns or one by one; return all that is answered."""
     found: list[Any] = []
     n = len(given["ids"])
-    levels = [{"place": f"p{k % 7}", **({"site": k % 11} if k % 4 else {})} for k in range(n)]
+    levels: list[Any] = [{"place": f"p{k % 7}", **({"site": k % 11} if k % 4 else {})} for k in range(n)]
+    levels[17::40] = [{"place": f"{k % 3}x", "site": 2.0} for k in range(len(levels[17::40]))]
+    levels[19::40] = [{"site": None, "size": k % 5} if k % 3 else None for k in range(len(levels[19::40]))]
+    levels[97::400] = [{"plase": "p1"}] * len(levels[97::400])  # refused by `Segmented`
     for begin in range(0, n, piece):
         end = min(begin + piece, n)
         keys = levels if isinstance(join.calibrator, Segmented) or begin > n // 2 else None
@@ -169,7 +176,7 @@ def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
     assert join.held == 3
 
 
-@pytest.mark.parametrize("name", ["online-platt", "auto"])
+@pytest.mark.parametrize("name", ["online-platt", "auto", "segmented", "segmented by two", "segmented auto"])
 def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is issued alone, and none of their outcomes taken alone."""
     join = LabelJoin(METHODS[name](), 100.0)
@@ -177,6 +184,6 @@ def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkey
     for alone in ("issue", "resolve"):
         monkeypatch.setattr(join, alone, lambda *_: pytest.fail("a row was taken alone"))
     ids, t = list(range(500)), 1000.0 + np.arange(500.0) % 50.0
-    join.issue_many(ids, np.full(500, 0.25), t, keys=[{"campaign": k % 7} if k % 3 else None for k in ids])
+    join.issue_many(ids, np.full(500, 0.25), t, keys=[{"place": k % 7} if k % 3 else None for k in ids])
     assert join.resolve_many(ids[::5], np.ones(100), t[::5] + 1.0).all()
     assert join.tally()["backwards"] == 441

@@ -5,6 +5,8 @@ from streamcal.kernels.mixture.line_ladder cimport LineLadder
 from streamcal.kernels.newton.online_newton cimport OnlineNewton
 from streamcal.kernels.pending.pending_table cimport Block, Names, PendingTable
 
+from streamcal.kernels.segments.segmented_steps cimport SegmentedSteps
+
 
 @cython.final
 cdef class PendingSteps:
@@ -37,10 +39,12 @@ cdef class PendingSteps:
     cdef OnlineNewton _newton
     cdef LineLadder _ladder
     cdef AutoSteps _auto
+    cdef SegmentedSteps _segmented
 
     cdef bint _settle(self, double clock) except -1
     cdef bint _learn(self, Block block, Py_ssize_t row) except -1
     cdef bint _learn_record(self, Block block, Py_ssize_t row, double x, double y, double w) except -1
+    cdef bint _learn_segmented(self, long long place, Block block, bint y, double w, double t) except -1
     cdef bint _has_weight(self, Block block, Py_ssize_t row, bint y) except -1
     cdef bint _judge(self, double past) except -1
     cdef _note_report(self, double t)

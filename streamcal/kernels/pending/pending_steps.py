@@ -12,6 +12,7 @@ from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
 from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
 from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton, log_odds
 from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, Block, Names, PendingTable
+from cython.cimports.streamcal.kernels.segments.segmented_steps import SegmentedSteps
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
@@ -33,7 +34,7 @@ class PendingSteps:
     Parameters
     ----------
     table : PendingTable
-    kernel : OnlineNewton, LineLadder or AutoSteps
+    kernel : OnlineNewton, LineLadder, AutoSteps or SegmentedSteps
         That of the calibrator of the newest version, which has learned something.
     """
 
@@ -42,6 +43,7 @@ class PendingSteps:
         self._newton = kernel if isinstance(kernel, OnlineNewton) else None
         self._ladder = kernel if isinstance(kernel, LineLadder) else None
         self._auto = kernel if isinstance(kernel, AutoSteps) else None
+        self._segmented = kernel if isinstance(kernel, SegmentedSteps) else None
         self.learned = self.positives = self.timed_out = self.matched = self.before_issue = self.backwards = 0
         self.forward = False
         self.judged, self.judges = np.empty((5, JUDGED)), 0
@@ -101,6 +103,9 @@ class PendingSteps:
         elif self._ladder is not None:
             if not self._learn_record(block, row, x, 1.0 if y else 0.0, w):
                 return False
+        elif self._segmented is not None:
+            if not self._learn_segmented(self.unlearned, block, y, w, t):
+                return False
         elif block.said is None or block.size != self._auto.packed:
             return False
         else:
@@ -134,6 +139,15 @@ class PendingSteps:
             return False
         self._ladder.learn_record(x, y, w, record)
         return True
+
+    def _learn_segmented(self, place, block, y, w, t):
+        """Learn a label by levels and the record of its forecast; False for what cannot be theirs."""
+        keys = self.table._levels(block, place & LOW)[1] if len(block.levels) > 1 else None
+        levels = self._segmented.levels(keys)
+        if levels is None or not self._segmented.read(self.table.said(place)):
+            return False
+        score: cython.double = block.score[place & LOW]
+        return self._segmented.learn(score, levels, 1.0 if y else 0.0, w, t if self.timed else nan)
 
     def _has_weight(self, block, row, y):
         """Return whether the outcome that is learned as `y` has a weight of its own."""
@@ -211,6 +225,10 @@ class PendingSteps:
             x = log_odds(score, LIMIT)
             if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or (aside and id in aside):
                 return i
+            keys_of_row = None if keys is None else keys[i]
+            levels = None if self._segmented is None else self._segmented.levels(keys_of_row)
+            if self._segmented is not None and levels is None:
+                return i
             if table.find_ahead(k, id) >= 0 or not self._arrive(t[i]):
                 return i
             if self._ladder is not None:
@@ -219,16 +237,20 @@ class PendingSteps:
                     said = cython.cast(cython.p_char, content)[: self._ladder.packed]
                 else:
                     said = bytes(content[: self._ladder.packed])
+            elif self._segmented is not None:
+                issued = self._segmented.issue(score, levels, t[i] if self.timed else nan)
+                said = self._segmented.written()
             if served:
                 pass
-            elif self._ladder is not None:
+            elif self._ladder is not None or self._segmented is not None:
                 p[i] = issued
             elif self._newton is not None:
                 p[i] = self._newton.predict(x)
             else:
                 p[i] = sigmoid(self._auto.mixture.at(x, t[i] if self.timed else nan))
-            levels = None if keys is None else keys[i]
-            place = table.add_ahead(k, id, p[i], score, t[i], self.version, levels, w[i], self.clock, self.number, said)
+            place = table.add_ahead(
+                k, id, p[i], score, t[i], self.version, keys_of_row, w[i], self.clock, self.number, said
+            )
             if self._auto is not None:
                 self._write_parts(place, x, t[i])
             self.number += 1
