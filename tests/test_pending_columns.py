@@ -129,8 +129,8 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
         join = LabelJoin(METHODS[name](), 100.0, late=0.0)
         join.on_learned = lambda one, y, found=found: found.append((one, y))
         for begin in range(0, 3_000, 500):
-            issued(join, rows, range(begin, begin + 500), None, many=many)
-            for k in range(begin, begin + 500, 7):
+            issued(join, rows, range(begin, begin + 200), None, many=many)
+            for k in range(begin, begin + 200, 7):
                 join.resolve(rows["ids"][k], bool(rows["y"][k]), float(rows["t"][k]) + 1.0, w=5.0)
         told.append(found)
         assert len(found) == join.tally()["learned"] > 1_000
@@ -187,3 +187,51 @@ def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkey
     join.issue_many(ids, np.full(500, 0.25), t, keys=[{"place": k % 7} if k % 3 else None for k in ids])
     assert join.resolve_many(ids[::5], np.ones(100), t[::5] + 1.0).all()
     assert join.tally()["backwards"] == 441
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", METHODS)
+def test_early_labels_are_learned_in_columns(tmp_path: Path, name: str) -> None:
+    """Once the share of early clicks is known, and where it is too small again; few rows are taken alone."""
+    rng, n, joins = np.random.default_rng(7), 8_000, []
+    t, scores, y = np.arange(float(n)), rng.beta(4.0, 1.0, n), rng.random(n) < 0.8
+    delay = np.where(t < 1_000.0, rng.exponential(100.0, n), rng.uniform(110.0, 1_100.0, n))
+    keys = [{"place": k % 5, "site": k % 3} for k in range(n)]
+    for many in (False, True):
+        told: list[Any] = []
+        journal, alone, turns = Journal(tmp_path / f"{many}.journal"), 0, 0
+        join = LabelJoin(METHODS[name](), 1_000.0, 100.0, journal)
+        join.on_learned = lambda one, y, told=told: told.append((one, y))
+        issue = join.issue
+
+        def counted(*row: Any, issue: Any = issue, **named: Any) -> Issued:
+            nonlocal alone
+            alone += 1
+            return issue(*row, **named)
+
+        join.issue = counted  # type: ignore[method-assign]
+        probabilities: list[float] = []
+        for begin in range(0, n, 20):
+            waited = join.learns_at_horizon
+            rows, clicked = (
+                range(begin, begin + 20),
+                np.flatnonzero(y & (t + delay < begin) & (t + delay >= begin - 20)),
+            )
+            if many:
+                probabilities += join.issue_many(
+                    list(rows), scores[rows], t[rows], keys=[keys[k] for k in rows]
+                ).tolist()
+                join.resolve_many(clicked, np.ones(len(clicked)), (t + delay)[clicked])
+            else:
+                probabilities += [join.issue(k, float(scores[k]), float(k), keys=keys[k]).p for k in rows]
+                for k in clicked.tolist():
+                    join.resolve(k, True, float(t[k] + delay[k]))
+            turns += join.learns_at_horizon != waited
+        joins.append((probabilities, told, join.tally(), join.state_dict(), turns, alone))
+        journal.acknowledge()
+        journal.close()
+    assert joins[0][:-1] == joins[1][:-1]
+    assert joins[0][4] == 2
+    assert joins[1][5] < n // 20 or join.calibrator.overall.name == "platt"
+    with Journal(tmp_path / "True.journal") as journal:
+        assert LabelJoin(METHODS[name](), 1_000.0, 100.0, journal).state_dict() == joins[0][3]

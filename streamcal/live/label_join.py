@@ -239,7 +239,7 @@ class LabelJoin(Holding, Joining):
     @property
     def takes_columns(self) -> bool:
         """Whether `issue_many` and `resolve_many` take plain rows by compiled steps: by the calibrator, so far."""
-        return self._curve is None and self._versions[self._newest].kernel is not None
+        return self._versions[self._newest].kernel is not None
 
     def tally(self) -> dict[str, int]:
         """Count events, none of which is an error.
@@ -501,28 +501,54 @@ class LabelJoin(Holding, Joining):
         learner = self._versions[self._newest]
         kernel = learner.kernel
         passed_on = self._on_label is None or self._on_many is not None
-        alone = self._curve is None and self._stride == 1
-        if kernel is None or not (passed_on and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
+        if kernel is None or not passed_on or self._stride > 1 or self._clock == -math.inf:
             return None
-        if not (again or type(self._first_time) is float) or not len(t):
+        if not (isinstance(t, np.ndarray) and len(t) and (again or type(self._first_time) is float)):
             return None
         if not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
             return None
         if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
             self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
-        steps = self._steps
-        steps.table, steps.version, steps.timed = self._table, self._newest, learner.timed
-        steps.clock, steps.hold, steps.keep, steps.horizon = self._clock, self._hold, self._keep, self.spans.horizon
+        self._steps.version, self._steps.timed = self._newest, learner.timed
+        self._hand_over(self._steps)
+        return self._steps
+
+    def _hand_over(self, steps: PendingSteps) -> None:
+        """Give compiled steps the present state of this join."""
+        steps.clock, steps.keep, steps.horizon = self._clock, self._keep, self.spans.horizon
         steps.max_jump, steps.most, steps.number = self.max_jump, self.max_held, self._number
-        steps.behind, steps.forward = min(self.max_jump, self.max_behind, self._hold), False
-        steps.unlearned = self._unlearned
+        steps.unlearned, steps.forward = self._unlearned, False
         steps.unjudged = -1 if self._unjudged is None else self._unjudged
         steps.reports, steps.report_delay = self._reports, self._report_delay
-        steps.labels = None if self.on_learned is None else []
-        return steps
+        if self.on_learned is None:
+            steps.labels = None
+        elif steps.labels is None:
+            steps.labels = []
+        steps.early, steps.ages = None if self._curve is None else self, self._ages
+        self._hand_over_curve(steps)
+
+    def _hand_over_curve(self, steps: PendingSteps) -> None:
+        """Give compiled steps the share of early clicks, and the age at which labels are learned."""
+        steps.hold, steps.factor = self._hold, self._factor
+        steps.behind = min(self.max_jump, self.max_behind, self._hold)
+        if self._curve is not None:
+            steps.waits, steps.since = self._curve.waits, self._curve.since
+
+    def _grow_in(self, steps: PendingSteps) -> None:
+        """Do `_grow_older` between the rows of compiled steps."""
+        self._number = steps.number
+        self._grow_older()
+        self._hand_over_curve(steps)
+
+    def _click_in(self, steps: PendingSteps, place: int, t: float) -> None:
+        """Take a positive outcome between the rows of compiled steps."""
+        self._take_back(steps)
+        self._resolve_at(place, True, t)
+        self._hand_over(steps)
 
     def _take_back(self, steps: PendingSteps) -> None:
         """Take over what compiled steps have changed."""
+        steps.early = None
         self._clock, self._number, self._unlearned = steps.clock, steps.number, steps.unlearned
         self._behind = 0 if steps.forward else self._behind
         self._unjudged = None if self._unjudged is None else steps.unjudged
@@ -648,6 +674,11 @@ class LabelJoin(Holding, Joining):
         if place < 0:
             self._set_aside(id, positive, t, w)
             return False
+        self._resolve_at(place, positive, t, w)
+        return True
+
+    def _resolve_at(self, place: int, positive: bool, t: float, w: float | None = None) -> None:
+        """Take an outcome of the prediction at a place."""
         one = issued_at(self._table, place)
         self._matched += 1
         before = outcome_at(self._table, place)
@@ -668,7 +699,6 @@ class LabelJoin(Holding, Joining):
                 self._await_age(one, now)
             if place < self._unlearned:
                 self._correct(one, before, now)
-        return True
 
     def _cell(self, one: Issued, t: float) -> int:
         """Return the cell of the delay after which a click is known, 0 where that is early.

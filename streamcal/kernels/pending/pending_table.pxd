@@ -93,4 +93,5 @@ cdef class PendingTable:
     cpdef double at(self, long long place) except? -1
     cdef tuple _levels(self, Block block, Py_ssize_t row)
     cpdef object said(self, long long place)
+    cpdef Py_ssize_t number(self, long long place) except -1
     cdef object _id(self, Block block, Py_ssize_t row)

@@ -463,7 +463,7 @@ class PendingTable:
         """Return the number of predictions issued before a row."""
         block: Block = self.block(place)
         row: cython.Py_ssize_t = place & LOW
-        return int(block.first_number + row if block.number is None else block.number[row])
+        return block.first_number + row if block.number is None else int(block.number[row])
 
     def numbers(self, begin, end):
         """Return the numbers of rows as an array."""
@@ -505,7 +505,10 @@ class PendingTable:
         version, keys = None, {}
         for column in range(len(block.levels)):
             numbers = block.levels[column]
-            value = None if numbers is None else self.names[column].values[numbers[row]]
+            if numbers is None:
+                continue
+            names: Names = self.names[column]
+            value = names.values[numbers[row]]
             if value is None:
                 continue
             if column == VERSION:
@@ -519,9 +522,14 @@ class PendingTable:
     def said(self, place):
         """Return the bytes of what is remembered of a row, or None."""
         block: Block = self.block(place)
+        row: cython.Py_ssize_t = place & LOW
         if block.loose is not None:
-            return block.loose[place & LOW]
-        return None if block.said is None else np.asarray(block.said)[place & LOW].tobytes()
+            return block.loose[row]
+        if block.said is None:
+            return None
+        if cython.compiled:
+            return cython.cast(cython.p_char, cython.address(block.said[row, 0]))[: block.size]
+        return block.said[row].tobytes()
 
     def outcome(self, place):
         """Return (positive, negative, time, cell, weight or None) of a row, or None."""
