@@ -139,11 +139,11 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
 
 
 def test_what_watches_is_told_the_same() -> None:
-    """In columns where there is a function for them, and otherwise row by row."""
+    """In columns where there is a function for them and rows have no levels, and otherwise row by row."""
     rows = events(5, 1_500)
-    for name in ("online-platt", "ops", "auto"):
+    for name in ("online-platt", "ops", "auto", "segmented"):
         told: list[list[Any]] = []
-        for many in (False, True):
+        for many, in_columns in ((False, False), (True, False), (True, True)):
             found: list[Any] = []
 
             def one(issued: Issued, y: bool, found: list[Any] = found) -> None:
@@ -153,11 +153,11 @@ def test_what_watches_is_told_the_same() -> None:
                 found.extend(zip(*(column.tolist() for column in given), strict=True))
 
             join = LabelJoin(METHODS[name](), 100.0, max_held=10_000)
-            join.watch(one, columns if many else None)
+            join.watch(one, columns if in_columns else None)
             taken(join, rows, 500, many=many)
             told.append(found)
         assert len(told[0]) > 400
-        assert told[0] == told[1]
+        assert told[0] == told[1] == told[2]
 
 
 def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:

@@ -484,12 +484,7 @@ class LabelJoin(Holding, Joining):
                 outcomes = rows.y[done], rows.when[done], self.spans.horizon
                 written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
                 journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
-            if steps.labels:
-                self._tell_learned(steps)
-            if steps.judges:
-                assert self._on_many is not None
-                self._on_many(*steps.judged_labels())
-            elif begin < end:
+            if not self._tell(steps) and begin < end:
                 break
         return begin
 
@@ -500,8 +495,7 @@ class LabelJoin(Holding, Joining):
         """
         learner = self._versions[self._newest]
         kernel = learner.kernel
-        passed_on = self._on_label is None or self._on_many is not None
-        if kernel is None or not passed_on or self._stride > 1 or self._clock == -math.inf:
+        if kernel is None or self._stride > 1 or self._clock == -math.inf:
             return None
         if not (isinstance(t, np.ndarray) and len(t) and (again or type(self._first_time) is float)):
             return None
@@ -524,6 +518,7 @@ class LabelJoin(Holding, Joining):
             steps.labels = None
         elif steps.labels is None:
             steps.labels = []
+        steps.in_columns = self._on_many is not None
         steps.early, steps.ages = None if self._curve is None else self, self._ages
         self._hand_over_curve(steps)
 
@@ -559,12 +554,20 @@ class LabelJoin(Holding, Joining):
             setattr(steps, name, 0)
         steps.matched = 0
 
-    def _tell_learned(self, steps: PendingSteps) -> None:
-        """Call `on_learned` with the labels that compiled steps have learned, in order."""
-        labels, steps.labels = steps.labels, []
-        assert self.on_learned is not None
-        for issued, w, y in labels:
-            self.on_learned(tuple.__new__(Issued, issued)._replace(w=w), y)
+    def _tell(self, steps: PendingSteps) -> bool:
+        """Tell the labels that compiled steps have learned and judged, in order; return whether any was judged."""
+        if steps.labels:
+            labels, steps.labels = steps.labels, []
+            _tell_each(labels, self.on_learned)
+        if steps.judges:
+            assert self._on_many is not None
+            self._on_many(*steps.judged_labels())
+        elif steps.told:
+            labels, steps.told = steps.told, []
+            _tell_each(labels, self._on_label)
+        else:
+            return False
+        return True
 
     def resolve(self, id: Id, y: Label, t: Time, *, w: float | None = None) -> bool:
         """Tell the outcome of an impression.
@@ -719,8 +722,8 @@ class LabelJoin(Holding, Joining):
         """Call `on_label` from now on with each prediction and its label when the horizon has passed.
 
         That is when the label is learned, or with `early` later: a click counts that came within the horizon, as the
-        prediction says. What is called is no part of the state. `on_many` is called in its place where rows are taken
-        in columns, with their probabilities, scores, labels, weights and times; without it they are taken one by one.
+        prediction says. What is called is no part of the state. `on_many` is called in its place where rows without
+        levels are taken in columns, with their probabilities, scores, labels, weights and times.
         """
         table, past = self._table, self._clock - self.spans.horizon
         self._unjudged = bisect_right(range(self._unlearned), past, lo=table.first, key=table.at)
@@ -1002,3 +1005,10 @@ def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:
     if outcome is None or outcome.w is None or outcome.positive != y:
         return one
     return one._replace(w=outcome.w)
+
+
+def _tell_each(labels: list[Any], told: Callable[[Issued, bool], object] | None) -> None:
+    """Call a function with predictions, which compiled steps have noted with weights and labels."""
+    assert told is not None
+    for issued, w, y in labels:
+        told(tuple.__new__(Issued, issued)._replace(w=w), y)

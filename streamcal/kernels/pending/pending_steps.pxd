@@ -40,6 +40,8 @@ cdef class PendingSteps:
     cdef public double report_delay
     cdef readonly double[:, ::1] judged  # probability, score, label, weight, time
     cdef readonly Py_ssize_t judges
+    cdef public bint in_columns  # whether labels that are judged are noted there, where their rows have no levels
+    cdef public list told  # others, as in `labels`
     cdef public list labels  # predictions learned, with weight and label; None: they are not asked for
     cdef OnlineNewton _newton
     cdef LineLadder _ladder

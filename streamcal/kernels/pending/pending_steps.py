@@ -73,6 +73,7 @@ class PendingSteps:
         self.forward = False
         self.judged, self.judges = np.empty((5, JUDGED)), 0
         self.labels = self.early = None
+        self.in_columns, self.told = True, []
         self.factor, self.waits, self.since = 1.0, True, 0
         if self._auto is not None:
             self._record = np.empty(self._auto.mixture.width)
@@ -219,24 +220,30 @@ class PendingSteps:
     def _judge(self, past):
         """Note the labels of rows whose horizon has passed; False where there are too many at once."""
         y: cython.bint
+        w: cython.double
         table: PendingTable = self.table
         while self.unjudged < self.unlearned:
             block: Block = table.block(self.unjudged)
             row: cython.Py_ssize_t = self.unjudged & LOW
             if block.at[row] > past:
                 break
-            if self.judges == JUDGED or len(block.levels) > 1:  # levels are passed on too
+            in_columns: cython.bint = self.in_columns and len(block.levels) < 2  # levels are passed on too
+            if self.judges == JUDGED or len(self.told) == JUDGED or (self.told if in_columns else self.judges):
                 return False
             t: cython.double = block.at[row] if block.t is None else block.t[row]
             y = self._is_clicked(block, row, t)
-            self.judged[0, self.judges] = block.p[row]
-            self.judged[1, self.judges] = block.score[row]
-            self.judged[2, self.judges] = 1.0 if y else 0.0
-            self.judged[3, self.judges] = 1.0 if block.w is None else block.w[row]
+            w = 1.0 if block.w is None else block.w[row]
             if self._has_weight(block, row, y):
-                self.judged[3, self.judges] = block.outcome_w[row]
-            self.judged[4, self.judges] = t
-            self.judges += 1
+                w = block.outcome_w[row]
+            if in_columns:
+                self.judged[0, self.judges] = block.p[row]
+                self.judged[1, self.judges] = block.score[row]
+                self.judged[2, self.judges] = 1.0 if y else 0.0
+                self.judged[3, self.judges] = w
+                self.judged[4, self.judges] = t
+                self.judges += 1
+            else:
+                self.told.append((table.issued(self.unjudged), w, bool(y)))
             self.unjudged += 1
         return True
 
