@@ -493,18 +493,24 @@ class LabelJoin(Holding, Joining):
 
         With `again` they are events of a journal, whose times are numbers.
         """
+        if self._stride > 1 or self._clock == -math.inf or not (isinstance(t, np.ndarray) and len(t)):
+            return None
+        if not (again or type(self._first_time) is float) or not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
+            return None
+        steps = self._steps_of_newest()
+        if steps is not None:
+            self._hand_over(steps)
+        return steps
+
+    def _steps_of_newest(self) -> PendingSteps | None:
+        """Return the compiled steps of the newest version; None without them."""
         learner = self._versions[self._newest]
         kernel = learner.kernel
-        if kernel is None or self._stride > 1 or self._clock == -math.inf:
-            return None
-        if not (isinstance(t, np.ndarray) and len(t) and (again or type(self._first_time) is float)):
-            return None
-        if not -LARGEST_TIME < t.min() <= t.max() < LARGEST_TIME:
+        if kernel is None:
             return None
         if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
             self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
         self._steps.version, self._steps.timed = self._newest, learner.timed
-        self._hand_over(self._steps)
         return self._steps
 
     def _hand_over(self, steps: PendingSteps) -> None:
@@ -549,10 +555,9 @@ class LabelJoin(Holding, Joining):
         self._unjudged = None if self._unjudged is None else steps.unjudged
         self._reports, self._report_delay = steps.reports, steps.report_delay
         self._matched += steps.matched
-        for name in ("learned", "positives", "timed_out", "before_issue", "backwards"):
-            self._counts[name] += getattr(steps, name)
-            setattr(steps, name, 0)
         steps.matched = 0
+        for name, count in steps.counted():
+            self._counts[name] += count
 
     def _tell(self, steps: PendingSteps) -> bool:
         """Tell the labels that compiled steps have learned and judged, in order; return whether any was judged."""
@@ -734,6 +739,9 @@ class LabelJoin(Holding, Joining):
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
         clock, ages, table = self._clock, self._ages, self._table
+        due = self._unlearned < table.end and table.at(self._unlearned) <= clock - self._hold
+        if due and clock < LARGEST_TIME and self._settle_plain():
+            return
         while ages and ages[0][0] <= clock:  # before its impressions are forgotten
             self._learn_due(ages[0][0])
             self._grow_older()
@@ -743,6 +751,17 @@ class LabelJoin(Holding, Joining):
         past = clock - self._keep
         while table.first < self._unlearned and table.at(table.first) <= past:
             self._forget_oldest()
+
+    def _settle_plain(self) -> bool:
+        """Do `_settle` by compiled steps; return False at a label that is not plain."""
+        steps = self._steps_of_newest()
+        done, told = False, steps is not None
+        while told and not done:
+            self._hand_over(steps)
+            done = steps.settle(self._clock)
+            self._take_back(steps)
+            told = self._tell(steps)
+        return done
 
     def _learn_due(self, clock: float) -> None:
         """Learn the labels whose time has come by this clock, in the order of issue."""

@@ -51,7 +51,7 @@ cdef class PendingSteps:
     cdef double[::1] _record  # of a mixture
     cdef unsigned char[::1] _content  # a packed record of a mixture
 
-    cdef bint _settle(self, double clock) except -1
+    cpdef bint settle(self, double clock) except -1
     cdef bint _learn_due(self, double clock) except -1
     cdef bint _learn(self, Block block, Py_ssize_t row) except -1
     cdef bint _learn_record(self, bytes content, double x, double p, double y, double w) except -1

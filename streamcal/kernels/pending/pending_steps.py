@@ -85,7 +85,17 @@ class PendingSteps:
         self.judges = 0
         return found
 
-    def _settle(self, clock):
+    def counted(self):
+        """Return the counts above 0 since the last call, by the names that the join has for them."""
+        found: list = []
+        if self.learned:
+            found += [("learned", self.learned), ("positives", self.positives), ("timed_out", self.timed_out)]
+        if self.before_issue or self.backwards:
+            found += [("before_issue", self.before_issue), ("backwards", self.backwards)]
+        self.learned = self.positives = self.timed_out = self.before_issue = self.backwards = 0
+        return found
+
+    def settle(self, clock):
         """Learn labels whose time has come, and forget; return False, where the join has to do it."""
         table: PendingTable = self.table
         past: cython.double = clock - self.keep
@@ -336,7 +346,7 @@ class PendingSteps:
     def _arrive(self, t):
         """Move the clock to a row; False where the row is not taken."""
         table: PendingTable = self.table
-        if t >= self.clock and not self._settle(t):
+        if t >= self.clock and not self.settle(t):
             return False
         if table.end - table.first >= self.most:
             return False
