@@ -400,9 +400,9 @@ class LabelJoin(Holding, Joining):
 
         Notes
         -----
-        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` of the newest
-        version without `early`. With other methods, `Segmented` and `Multicalibrated` among them, the rows are given to
-        `issue`.
+        Cost: about 1 µs an impression more than the method's own step, for `Auto`, `OnlinePlatt` and a `Segmented` of
+        either, without `pairs` or `store`. With other methods, `Multicalibrated` among them, and with every version of
+        the model but the first, the rows are given to `issue`.
 
         Examples
         --------
