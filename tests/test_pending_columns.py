@@ -25,6 +25,12 @@ METHODS: dict[str, Callable[[], Any]] = {
 }
 
 
+def alone(join: LabelJoin) -> LabelJoin:
+    """Return a join that learns each label by the methods of the calibrator: what compiled steps are compared with."""
+    join._settle_plain = lambda: False  # type: ignore[method-assign]
+    return join
+
+
 def events(seed: int, n: int = 3_000) -> dict[str, Any]:
     """Impressions and outcomes with everything that is not plain in some rows."""
     rng = np.random.default_rng(seed)
@@ -103,6 +109,7 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
         for many in (False, True):
             journal = Journal(tmp_path / f"{piece} {many}.journal")
             join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            join = join if many else alone(join)
             joins.append((join, journal, taken(join, events(piece, 700), piece, many=many)))
         (one, first, loop), (other, second, columns) = joins
         if piece == 1:  # otherwise an error takes the place of the probabilities before it
@@ -120,6 +127,19 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
 
 
 @pytest.mark.sample(3)
+@pytest.mark.parametrize("early", [None, 30.0])
+@pytest.mark.parametrize("name", METHODS)
+def test_labels_that_are_due_are_learned_the_same_where_rows_come_alone(name: str, early: float | None) -> None:
+    """By compiled steps or by the calibrator's methods, at a row's time or at that of `advance`."""
+    states = []
+    for join in (LabelJoin(METHODS[name](), 100.0, early), alone(LabelJoin(METHODS[name](), 100.0, early))):
+        taken(join, events(8, 600), 40, many=False)
+        join.advance(join.clock + 90.0)
+        states.append((join.tally(), join.state_dict()))
+    assert states[0] == states[1]
+
+
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["online-platt", "ops", "auto"])
 def test_what_is_learned_is_told_the_same(name: str) -> None:
     """`on_learned` gets each label with its weight, in order, and sees the join as it is after the rows taken."""
@@ -127,6 +147,7 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
     for many in (False, True):
         found: list[Any] = []
         join = LabelJoin(METHODS[name](), 100.0, late=0.0)
+        join = join if many else alone(join)
         join.on_learned = lambda one, y, found=found: found.append((one, y))
         for begin in range(0, 3_000, 500):
             issued(join, rows, range(begin, begin + 200), None, many=many)
@@ -153,6 +174,7 @@ def test_what_watches_is_told_the_same() -> None:
                 found.extend(zip(*(column.tolist() for column in given), strict=True))
 
             join = LabelJoin(METHODS[name](), 100.0, max_held=10_000)
+            join = join if many else alone(join)
             join.watch(one, columns if in_columns else None)
             taken(join, rows, 500, many=many)
             told.append(found)
@@ -199,14 +221,15 @@ def test_early_labels_are_learned_in_columns(tmp_path: Path, name: str) -> None:
     keys = [{"place": k % 5, "site": k % 3} for k in range(n)]
     for many in (False, True):
         told: list[Any] = []
-        journal, alone, turns = Journal(tmp_path / f"{many}.journal"), 0, 0
+        journal, singly, turns = Journal(tmp_path / f"{many}.journal"), 0, 0
         join = LabelJoin(METHODS[name](), 1_000.0, 100.0, journal)
+        join = join if many else alone(join)
         join.on_learned = lambda one, y, told=told: told.append((one, y))
         issue = join.issue
 
         def counted(*row: Any, issue: Any = issue, **named: Any) -> Issued:
-            nonlocal alone
-            alone += 1
+            nonlocal singly
+            singly += 1
             return issue(*row, **named)
 
         join.issue = counted  # type: ignore[method-assign]
@@ -227,7 +250,7 @@ def test_early_labels_are_learned_in_columns(tmp_path: Path, name: str) -> None:
                 for k in clicked.tolist():
                     join.resolve(k, True, float(t[k] + delay[k]))
             turns += join.learns_at_horizon != waited
-        joins.append((probabilities, told, join.tally(), join.state_dict(), turns, alone))
+        joins.append((probabilities, told, join.tally(), join.state_dict(), turns, singly))
         journal.acknowledge()
         journal.close()
     assert joins[0][:-1] == joins[1][:-1]
