@@ -182,6 +182,30 @@ def test_what_watches_is_told_the_same() -> None:
         assert told[0] == told[1] == told[2]
 
 
+@pytest.mark.parametrize("name", ["online-platt", "auto", "segmented", "segmented ops", "segmented auto"])
+def test_records_that_no_prediction_has_are_refused_in_columns_too(name: str) -> None:
+    """A state held too few numbers, too many, none that are finite, or a probability above 1."""
+    tallies = []
+    for join in (LabelJoin(METHODS[name](), 100.0), alone(LabelJoin(METHODS[name](), 100.0))):
+        join.issue_many(
+            range(200), np.full(200, 0.3), np.arange(200.0) / 4.0, keys=[{"place": k % 3} for k in range(200)]
+        )
+        for place in range(0, 200, 10):
+            record = join._table.said(place)
+            wrong = [
+                record[:-8],
+                record + bytes(8),
+                b"\xff" * len(record),
+                np.float64(1.5).tobytes() + record[8:],
+                None,
+            ]
+            join._table.set_said(place, wrong[place // 10 % len(wrong)])
+        join.issue("last", 0.3, 500.0, keys={"place": 1})
+        tallies.append((join.tally(), join.calibrator.state_dict()))
+    assert tallies[0] == tallies[1]
+    assert tallies[0][0]["refused"] > 0
+
+
 def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
     join = LabelJoin(OnlinePlatt(), 100.0)
     with pytest.raises(ConflictError, match="1"):

@@ -189,7 +189,7 @@ BY, NAMES = ("place", ("place", "site")), ("place", "site")
 LEVELS = [{"place": "a", "site": 3}, {"place": "b", "site": 4}, {"place": "a"}, None, {"place": "7a", "site": 3}]
 
 
-class Kept:
+class Learning:
     """A kernel and the steps of a `Segmented` over it, and all that they have learned."""
 
     def __init__(self, form: int, method: str, segmented: bool) -> None:
@@ -221,8 +221,8 @@ def test_both_forms_of_pending_steps_are_the_same(method: str, segmented: bool) 
     made = []
     for form in (0, 1):
         tables, steps = (twins(name)[form] for name in ("pending_table", "pending_steps"))
-        table, kept = tables.PendingTable(), Kept(form, method, segmented)
-        own = steps.PendingSteps(table, kept.steps)
+        table, learning = tables.PendingTable(), Learning(form, method, segmented)
+        own = steps.PendingSteps(table, learning.steps)
         own.version, own.timed, own.clock, own.hold, own.keep, own.horizon = None, False, 0.0, 30.0, 60.0, 30.0
         own.max_jump, own.most, own.unlearned, own.unjudged, own.number = 1e9, 10_000, 0, -segmented, 0
         own.behind = 5.0
@@ -232,7 +232,7 @@ def test_both_forms_of_pending_steps_are_the_same(method: str, segmented: bool) 
         keys = [LEVELS[k % len(LEVELS)] for k in range(n)] if segmented else None
         assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, keys, {}, p) == n
         counts = own.learned, own.positives, own.timed_out, own.matched, own.reports, own.backwards
-        made.append((bits(p), bits(own.judged_labels()), kept.learned(), counts, table.first, own.unlearned))
+        made.append((bits(p), bits(own.judged_labels()), learning.learned(), counts, table.first, own.unlearned))
     assert made[0] == made[1]
     assert made[0][3][0] > 200
 

@@ -87,13 +87,13 @@ class PendingSteps:
 
     def counted(self):
         """Return the counts above 0 since the last call, by the names that the join has for them."""
-        found: list = []
+        counts: list = []
         if self.learned:
-            found += [("learned", self.learned), ("positives", self.positives), ("timed_out", self.timed_out)]
+            counts += [("learned", self.learned), ("positives", self.positives), ("timed_out", self.timed_out)]
         if self.before_issue or self.backwards:
-            found += [("before_issue", self.before_issue), ("backwards", self.backwards)]
+            counts += [("before_issue", self.before_issue), ("backwards", self.backwards)]
         self.learned = self.positives = self.timed_out = self.before_issue = self.backwards = 0
-        return found
+        return counts
 
     def settle(self, clock):
         """Learn labels whose time has come, and forget; return False, where the join has to do it."""

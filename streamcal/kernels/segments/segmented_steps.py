@@ -84,10 +84,10 @@ class SegmentedSteps:
         if levels is not None:
             if None not in levels:
                 return levels
-            known: cython.Py_ssize_t = 0
+            present: cython.Py_ssize_t = 0
             for name in self._names:
-                known += name in keys
-            if known == len(keys):
+                present += name in keys
+            if present == len(keys):
                 return levels
         try:
             return self._levels_of(keys)
