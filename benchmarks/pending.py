@@ -44,14 +44,16 @@ from streamcal.live.joining import paused_collector
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
 HORIZONS = (6, 24)
 METHODS: dict[str, Callable[[], Any]] = {"`OnlinePlatt()`": OnlinePlatt, "`Auto()`": Auto}
+#: Seconds in which most clicks are reported, where a batch is half an hour.
+EARLY = 2_400.0
 #: Methods whose verbs are measured one by one and in columns, whether predictions have levels, and an early window.
 IN_COLUMNS: dict[str, tuple[Callable[[], Any], bool, float | None]] = {
     "`OnlinePlatt()`": (OnlinePlatt, False, None),
-    "`OnlinePlatt()`, `early`": (OnlinePlatt, False, 60.0),
+    "`OnlinePlatt()`, `early`": (OnlinePlatt, False, EARLY),
     "`OnlinePlatt(discount=0.9995)`": (lambda: OnlinePlatt(discount=0.9995), False, None),
     "`Auto()`": (Auto, False, None),
     "`Segmented(OnlinePlatt(), ...)`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True, None),
-    "`Segmented(OnlinePlatt(), ...)`, `early`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True, 60.0),
+    "`Segmented(OnlinePlatt(), ...)`, `early`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True, EARLY),
     '`Segmented("auto", ...)`': (lambda: Segmented("auto", ["campaign"]), True, None),
     "`Multicalibrated(OnlinePlatt(), ...)`": (lambda: Multicalibrated(OnlinePlatt(), ["campaign"]), True, None),
 }

@@ -639,7 +639,7 @@ class LabelJoin(Holding, Joining):
         """
         given, labels, times, weights = self._columns_of(ids, y, t, w)
         known = np.ones(len(given), dtype=np.bool_)
-        plain = w is None and bool(((labels == 0.0) | (labels == 1.0)).all())
+        plain = w is None and self._curve is None and bool(((labels == 0.0) | (labels == 1.0)).all())
         positive = (labels > 0.0).astype(np.uint8)
         at = 0
         while at < len(given):
@@ -665,8 +665,8 @@ class LabelJoin(Holding, Joining):
 
         The impressions of those that are taken are remembered and had no outcome; their times are written to `issued`.
         """
-        steps = self._compiled_steps(t, again=again)
-        if steps is None:
+        steps = None if self._curve is not None else self._compiled_steps(t, again=again)
+        if steps is None:  # with an early window each outcome has its place in the curve
             return begin
         if self._journal is not None:
             self._journal.require_room()
@@ -755,12 +755,14 @@ class LabelJoin(Holding, Joining):
     def _settle_plain(self) -> bool:
         """Do `_settle` by compiled steps; return False at a label that is not plain."""
         steps = self._steps_of_newest()
-        done, told = False, steps is not None
-        while told and not done:
+        if steps is None:
+            return False
+        done, judged = False, True
+        while judged and not done:
             self._hand_over(steps)
-            done = steps.settle(self._clock)
+            done = bool(steps.settle(self._clock))
             self._take_back(steps)
-            told = self._tell(steps)
+            judged = self._tell(steps)
         return done
 
     def _learn_due(self, clock: float) -> None:

@@ -392,7 +392,7 @@ class PendingSteps:
             if not abs(t[i] - self.clock) <= self.max_jump:
                 return i
             place = table.find_ahead(k, ids[i])
-            if place < 0 or (y[i] and place < self.unlearned and self.early is None):
+            if place < 0 or (y[i] and place < self.unlearned):
                 return i
             block: Block = table.block(place)
             row: cython.Py_ssize_t = place & LOW
