@@ -44,13 +44,18 @@ from streamcal.live.joining import paused_collector
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "late_labels_measured.md"
 HORIZONS = (6, 24)
 METHODS: dict[str, Callable[[], Any]] = {"`OnlinePlatt()`": OnlinePlatt, "`Auto()`": Auto}
-#: Methods whose verbs are measured one by one and in columns, and whether their predictions have levels.
-IN_COLUMNS: dict[str, tuple[Callable[[], Any], bool]] = {
-    "`OnlinePlatt()`": (OnlinePlatt, False),
-    "`OnlinePlatt(discount=0.9995)`": (lambda: OnlinePlatt(discount=0.9995), False),
-    "`Auto()`": (Auto, False),
-    "`Segmented(OnlinePlatt(), ...)`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True),
-    "`Multicalibrated(OnlinePlatt(), ...)`": (lambda: Multicalibrated(OnlinePlatt(), ["campaign"]), True),
+#: Seconds in which most clicks are reported, where a batch is half an hour.
+EARLY = 2_400.0
+#: Methods whose verbs are measured one by one and in columns, whether predictions have levels, and an early window.
+IN_COLUMNS: dict[str, tuple[Callable[[], Any], bool, float | None]] = {
+    "`OnlinePlatt()`": (OnlinePlatt, False, None),
+    "`OnlinePlatt()`, `early`": (OnlinePlatt, False, EARLY),
+    "`OnlinePlatt(discount=0.9995)`": (lambda: OnlinePlatt(discount=0.9995), False, None),
+    "`Auto()`": (Auto, False, None),
+    "`Segmented(OnlinePlatt(), ...)`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True, None),
+    "`Segmented(OnlinePlatt(), ...)`, `early`": (lambda: Segmented(OnlinePlatt(), ["campaign"]), True, EARLY),
+    '`Segmented("auto", ...)`': (lambda: Segmented("auto", ["campaign"]), True, None),
+    "`Multicalibrated(OnlinePlatt(), ...)`": (lambda: Multicalibrated(OnlinePlatt(), ["campaign"]), True, None),
 }
 #: Impressions of each, and those of a batch.
 EVENTS, PIECE = 20_000, 2_000
@@ -132,12 +137,12 @@ class Verbs(NamedTuple):
 
 def verbs(method: str) -> Verbs:
     """Measure the verbs of a join on rows with levels, if its calibrator reads them; a fifth is clicked."""
-    make, levels = IN_COLUMNS[method]
+    make, levels, early = IN_COLUMNS[method]
     rng = np.random.default_rng(SEED)
     scores, t = rng.beta(1.0, 5.0, EVENTS), np.arange(float(EVENTS))
     keys = [{"campaign": f"c{k % 50}"} for k in range(EVENTS)] if levels else None
     clicked = np.flatnonzero(rng.random(EVENTS) < 0.2)
-    one, many, spent = LabelJoin(make(), 3600.0), LabelJoin(make(), 3600.0), np.zeros(4)
+    one, many, spent = LabelJoin(make(), 3600.0, early), LabelJoin(make(), 3600.0, early), np.zeros(4)
     for begin in range(0, EVENTS, PIECE):
         rows = slice(begin, begin + PIECE)
         some = clicked[(clicked >= begin) & (clicked < begin + PIECE)]

@@ -59,6 +59,7 @@ ELSEWHERE = {
     "level_table": "test_segmented.py",
     "observed_levels": "test_segmented.py",
     "segment_chain": "test_segmented.py",
+    "segmented_steps": "test_pending_table.py",
     "sigmoid_fit": "test_solvers.py",
     "tensor_bernstein": "test_tensor_kernels.py",
     "tokens": "test_counted_join.py",

@@ -18,7 +18,17 @@ METHODS: dict[str, Callable[[], Any]] = {
     "auto": Auto,
     "platt": Platt,
     "segmented": lambda: Segmented(OnlinePlatt(), ["place"]),
+    "segmented by two": lambda: Segmented(OnlinePlatt(), ["place", ("place", "site")], max_levels=5),
+    "segmented ops": lambda: Segmented(OnlinePlatt(discount=0.999), ["site", "place"]),
+    "segmented auto": lambda: Segmented("auto", ["place"]),
+    "segmented platt": lambda: Segmented("platt", ["place"]),
 }
+
+
+def alone(join: LabelJoin) -> LabelJoin:
+    """Return a join that learns each label by the methods of the calibrator: what compiled steps are compared with."""
+    join._settle_plain = lambda: False  # type: ignore[method-assign]
+    return join
 
 
 def events(seed: int, n: int = 3_000) -> dict[str, Any]:
@@ -65,7 +75,10 @@ def taken(join: LabelJoin, given: dict[str, Any], piece: int, *, many: bool) -> 
     """Issue and resolve in pieces, in columns or one by one; return all that is answered."""
     found: list[Any] = []
     n = len(given["ids"])
-    levels = [{"place": f"p{k % 7}", **({"site": k % 11} if k % 4 else {})} for k in range(n)]
+    levels: list[Any] = [{"place": f"p{k % 7}", **({"site": k % 11} if k % 4 else {})} for k in range(n)]
+    levels[17::40] = [{"place": f"{k % 3}x", "site": 2.0} for k in range(len(levels[17::40]))]
+    levels[19::40] = [{"site": None, "size": k % 5} if k % 3 else None for k in range(len(levels[19::40]))]
+    levels[97::400] = [{"plase": "p1"}] * len(levels[97::400])  # refused by `Segmented`
     for begin in range(0, n, piece):
         end = min(begin + piece, n)
         keys = levels if isinstance(join.calibrator, Segmented) or begin > n // 2 else None
@@ -96,6 +109,7 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
         for many in (False, True):
             journal = Journal(tmp_path / f"{piece} {many}.journal")
             join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            join = join if many else alone(join)
             joins.append((join, journal, taken(join, events(piece, 700), piece, many=many)))
         (one, first, loop), (other, second, columns) = joins
         if piece == 1:  # otherwise an error takes the place of the probabilities before it
@@ -113,6 +127,19 @@ def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, mo
 
 
 @pytest.mark.sample(3)
+@pytest.mark.parametrize("early", [None, 30.0])
+@pytest.mark.parametrize("name", METHODS)
+def test_labels_that_are_due_are_learned_the_same_where_rows_come_alone(name: str, early: float | None) -> None:
+    """By compiled steps or by the calibrator's methods, at a row's time or at that of `advance`."""
+    states = []
+    for join in (LabelJoin(METHODS[name](), 100.0, early), alone(LabelJoin(METHODS[name](), 100.0, early))):
+        taken(join, events(8, 600), 40, many=False)
+        join.advance(join.clock + 90.0)
+        states.append((join.tally(), join.state_dict()))
+    assert states[0] == states[1]
+
+
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["online-platt", "ops", "auto"])
 def test_what_is_learned_is_told_the_same(name: str) -> None:
     """`on_learned` gets each label with its weight, in order, and sees the join as it is after the rows taken."""
@@ -120,10 +147,11 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
     for many in (False, True):
         found: list[Any] = []
         join = LabelJoin(METHODS[name](), 100.0, late=0.0)
+        join = join if many else alone(join)
         join.on_learned = lambda one, y, found=found: found.append((one, y))
         for begin in range(0, 3_000, 500):
-            issued(join, rows, range(begin, begin + 500), None, many=many)
-            for k in range(begin, begin + 500, 7):
+            issued(join, rows, range(begin, begin + 200), None, many=many)
+            for k in range(begin, begin + 200, 7):
                 join.resolve(rows["ids"][k], bool(rows["y"][k]), float(rows["t"][k]) + 1.0, w=5.0)
         told.append(found)
         assert len(found) == join.tally()["learned"] > 1_000
@@ -132,11 +160,11 @@ def test_what_is_learned_is_told_the_same(name: str) -> None:
 
 
 def test_what_watches_is_told_the_same() -> None:
-    """In columns where there is a function for them, and otherwise row by row."""
+    """In columns where there is a function for them and rows have no levels, and otherwise row by row."""
     rows = events(5, 1_500)
-    for name in ("online-platt", "ops", "auto"):
+    for name in ("online-platt", "ops", "auto", "segmented"):
         told: list[list[Any]] = []
-        for many in (False, True):
+        for many, in_columns in ((False, False), (True, False), (True, True)):
             found: list[Any] = []
 
             def one(issued: Issued, y: bool, found: list[Any] = found) -> None:
@@ -146,11 +174,36 @@ def test_what_watches_is_told_the_same() -> None:
                 found.extend(zip(*(column.tolist() for column in given), strict=True))
 
             join = LabelJoin(METHODS[name](), 100.0, max_held=10_000)
-            join.watch(one, columns if many else None)
+            join = join if many else alone(join)
+            join.watch(one, columns if in_columns else None)
             taken(join, rows, 500, many=many)
             told.append(found)
         assert len(told[0]) > 400
-        assert told[0] == told[1]
+        assert told[0] == told[1] == told[2]
+
+
+@pytest.mark.parametrize("name", ["online-platt", "auto", "segmented", "segmented ops", "segmented auto"])
+def test_records_that_no_prediction_has_are_refused_in_columns_too(name: str) -> None:
+    """A state held too few numbers, too many, none that are finite, or a probability above 1."""
+    tallies = []
+    for join in (LabelJoin(METHODS[name](), 100.0), alone(LabelJoin(METHODS[name](), 100.0))):
+        join.issue_many(
+            range(200), np.full(200, 0.3), np.arange(200.0) / 4.0, keys=[{"place": k % 3} for k in range(200)]
+        )
+        for place in range(0, 200, 10):
+            record = join._table.said(place)
+            wrong = [
+                record[:-8],
+                record + bytes(8),
+                b"\xff" * len(record),
+                np.float64(1.5).tobytes() + record[8:],
+                None,
+            ]
+            join._table.set_said(place, wrong[place // 10 % len(wrong)])
+        join.issue("last", 0.3, 500.0, keys={"place": 1})
+        tallies.append((join.tally(), join.calibrator.state_dict()))
+    assert tallies[0] == tallies[1]
+    assert tallies[0][0]["refused"] > 0
 
 
 def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
@@ -169,7 +222,7 @@ def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
     assert join.held == 3
 
 
-@pytest.mark.parametrize("name", ["online-platt", "auto"])
+@pytest.mark.parametrize("name", ["online-platt", "auto", "segmented", "segmented by two", "segmented auto"])
 def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is issued alone, and none of their outcomes taken alone."""
     join = LabelJoin(METHODS[name](), 100.0)
@@ -177,6 +230,55 @@ def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkey
     for alone in ("issue", "resolve"):
         monkeypatch.setattr(join, alone, lambda *_: pytest.fail("a row was taken alone"))
     ids, t = list(range(500)), 1000.0 + np.arange(500.0) % 50.0
-    join.issue_many(ids, np.full(500, 0.25), t, keys=[{"campaign": k % 7} if k % 3 else None for k in ids])
+    join.issue_many(ids, np.full(500, 0.25), t, keys=[{"place": k % 7} if k % 3 else None for k in ids])
     assert join.resolve_many(ids[::5], np.ones(100), t[::5] + 1.0).all()
     assert join.tally()["backwards"] == 441
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", METHODS)
+def test_early_labels_are_learned_in_columns(tmp_path: Path, name: str) -> None:
+    """Once the share of early clicks is known, and where it is too small again; few rows are taken alone."""
+    rng, n, joins = np.random.default_rng(7), 8_000, []
+    t, scores, y = np.arange(float(n)), rng.beta(4.0, 1.0, n), rng.random(n) < 0.8
+    delay = np.where(t < 1_000.0, rng.exponential(100.0, n), rng.uniform(110.0, 1_100.0, n))
+    keys = [{"place": k % 5, "site": k % 3} for k in range(n)]
+    for many in (False, True):
+        told: list[Any] = []
+        journal, singly, turns = Journal(tmp_path / f"{many}.journal"), 0, 0
+        join = LabelJoin(METHODS[name](), 1_000.0, 100.0, journal)
+        join = join if many else alone(join)
+        join.on_learned = lambda one, y, told=told: told.append((one, y))
+        issue = join.issue
+
+        def counted(*row: Any, issue: Any = issue, **named: Any) -> Issued:
+            nonlocal singly
+            singly += 1
+            return issue(*row, **named)
+
+        join.issue = counted  # type: ignore[method-assign]
+        probabilities: list[float] = []
+        for begin in range(0, n, 20):
+            waited = join.learns_at_horizon
+            rows, clicked = (
+                range(begin, begin + 20),
+                np.flatnonzero(y & (t + delay < begin) & (t + delay >= begin - 20)),
+            )
+            if many:
+                probabilities += join.issue_many(
+                    list(rows), scores[rows], t[rows], keys=[keys[k] for k in rows]
+                ).tolist()
+                join.resolve_many(clicked, np.ones(len(clicked)), (t + delay)[clicked])
+            else:
+                probabilities += [join.issue(k, float(scores[k]), float(k), keys=keys[k]).p for k in rows]
+                for k in clicked.tolist():
+                    join.resolve(k, True, float(t[k] + delay[k]))
+            turns += join.learns_at_horizon != waited
+        joins.append((probabilities, told, join.tally(), join.state_dict(), turns, singly))
+        journal.acknowledge()
+        journal.close()
+    assert joins[0][:-1] == joins[1][:-1]
+    assert joins[0][4] == 2
+    assert joins[1][5] < n // 20 or join.calibrator.overall.name == "platt"
+    with Journal(tmp_path / "True.journal") as journal:
+        assert LabelJoin(METHODS[name](), 1_000.0, 100.0, journal).state_dict() == joins[0][3]

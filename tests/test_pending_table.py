@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_kernel_forms import bits, plain_kernels, twins
+from test_kernel_forms import autos, bits, plain_kernels, twins
 
 from streamcal.calibrators.online_platt import MEMORIES, MEMORY_PRIOR
 from streamcal.errors import StateError
@@ -21,6 +21,7 @@ from streamcal.kernels.pending.pending_table import PendingTable, plain_ids
 from streamcal.live import events
 from streamcal.live.issued import Issued, check_id
 from streamcal.live.journal import SIZE, event_at
+from streamcal.live.levels import levels_in
 
 IDS = st.one_of(
     st.integers(-(2**53), 2**53),
@@ -178,14 +179,40 @@ def test_plain_ids_are_those_of_the_check(values: list[Any]) -> None:
     assert list(map(type, found)) == list(map(type, expected))
 
 
-KERNELS: dict[str, Callable[[Any], Any]] = {
-    "online_newton": lambda module: module.OnlineNewton((1.0, 0.0), 1.0, 1.0, 10.0, 1.0, 16.0),
-    "line_ladder": lambda module: module.LineLadder(MEMORIES, MEMORY_PRIOR, 16.0),
+KERNELS: dict[str, Callable[[int], Any]] = {
+    "online_newton": lambda form: twins("online_newton")[form].OnlineNewton((1.0, 0.0), 1.0, 1.0, 10.0, 1.0, 16.0),
+    "line_ladder": lambda form: twins("line_ladder")[form].LineLadder(MEMORIES, MEMORY_PRIOR, 16.0),
+    "auto_steps": lambda form: autos(0)[form],
 }
+BY, NAMES = ("place", ("place", "site")), ("place", "site")
+#: Levels of rows: both, one, none, and what is checked by the calibrator.
+LEVELS = [{"place": "a", "site": 3}, {"place": "b", "site": 4}, {"place": "a"}, None, {"place": "7a", "site": 3}]
 
 
-@pytest.mark.parametrize("method", ["online_newton", "line_ladder"])
-def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
+class Learning:
+    """A kernel and the steps of a `Segmented` over it, and all that they have learned."""
+
+    def __init__(self, form: int, method: str, segmented: bool) -> None:
+        self.steps = self.kernel = KERNELS[method](form)
+        self.state = [self.kernel.mixture if method == "auto_steps" else self.kernel]
+        if segmented:
+            modules = ("segment_chain", "weights", "delay_variance", "segmented_steps")
+            chains, weights, delays, steps = (twins(name)[form] for name in modules)
+            self.chain, scale, delay = chains.SegmentChain(2, 3), weights.WeightScale(), delays.DelayVariance()
+            self.state += [scale, delay]
+            self.steps = steps.SegmentedSteps(
+                self.chain, self.kernel, scale, delay, BY, NAMES, lambda keys: levels_in(BY, NAMES, keys)
+            )
+
+    def learned(self) -> str:
+        """Return the states as text."""
+        places = [self.chain.state(j)[:2] for j in range(3)] if len(self.state) > 1 else []
+        return json.dumps([[one.state() for one in self.state], places], default=lambda one: np.asarray(one).tolist())
+
+
+@pytest.mark.parametrize("segmented", [False, True])
+@pytest.mark.parametrize("method", KERNELS)
+def test_both_forms_of_pending_steps_are_the_same(method: str, segmented: bool) -> None:
     """Probabilities, labels judged, and all that is learned."""
     rng, n = np.random.default_rng(4), 300
     scores, t, y = rng.beta(1.0, 4.0, n), np.cumsum(rng.exponential(1.0, n)), rng.random(n) < 0.3
@@ -193,20 +220,19 @@ def test_both_forms_of_pending_steps_are_the_same(method: str) -> None:
     when = np.where(y, t + rng.exponential(20.0, n), np.inf)
     made = []
     for form in (0, 1):
-        tables, steps, module = (twins(name)[form] for name in ("pending_table", "pending_steps", method))
-        table, kernel = tables.PendingTable(), KERNELS[method](module)
-        own = steps.PendingSteps(table, kernel)
+        tables, steps = (twins(name)[form] for name in ("pending_table", "pending_steps"))
+        table, learning = tables.PendingTable(), Learning(form, method, segmented)
+        own = steps.PendingSteps(table, learning.steps)
         own.version, own.timed, own.clock, own.hold, own.keep, own.horizon = None, False, 0.0, 30.0, 60.0, 30.0
-        own.max_jump, own.most, own.unlearned, own.unjudged, own.number = 1e9, 10_000, 0, 0, 0
+        own.max_jump, own.most, own.unlearned, own.unjudged, own.number = 1e9, 10_000, 0, -segmented, 0
         own.behind = 5.0
         own.reports, own.report_delay = 0, 0.0
         p = np.empty(n)
         labels = y.astype(np.uint8)
-        assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, None, {}, p) == n
+        keys = [LEVELS[k % len(LEVELS)] for k in range(n)] if segmented else None
+        assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, keys, {}, p) == n
         counts = own.learned, own.positives, own.timed_out, own.matched, own.reports, own.backwards
-        made.append(
-            (bits(p), bits(own.judged_labels()), json.dumps(kernel.state()), counts, table.first, own.unlearned)
-        )
+        made.append((bits(p), bits(own.judged_labels()), learning.learned(), counts, table.first, own.unlearned))
     assert made[0] == made[1]
     assert made[0][3][0] > 200
 

@@ -339,7 +339,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
         other.stream(p[:50], scores[:50], of_other, y[:50].astype(float), w, np.empty(0)[:0])
         chain.merge(other)
         parts = chain.parts(0.3, 0.4, level)
-        chain.learn_issued(0.3, 0.4, level, parts[1], 1.0, 1.0, 0.5)
+        chain.learn_issued(0.3, 0.4, level, np.array(parts[1]), 0, 1.0, 1.0, 0.5)
         late = chain.predict(0.3, 0.4, level), chain.weights(0), chain.weights_twice(2), chain.orders()
         chain.unlearn(0.3, 0.4, level, 1.0, 1.0)
         again = module.SegmentChain(2, most)
@@ -390,9 +390,10 @@ def test_kernels_refuse_other_lengths():
         chain.predict(0.5, 0.5, ["a"])
     with pytest.raises(ValueError, match="expected 2 columns of 1 levels"):
         chain.predict_many(np.array([0.5]), np.array([0.5]), [["a"], []], np.empty(1))
-    for said in ([[0.0], None, 4 * [0.0], 2 * [0.0]], [None, None, 2 * [0.0]]):
-        with pytest.raises(ValueError, match="expected what 11 members said"):
-            chain.learn_issued(0.5, 0.5, ["a", "b"], said, 1.0, 1.0, 1.0)
+    for levels, begin, numbers in ((["a", "b"], 0, 28), (["a", None], 0, 17), (["a", None], 2, 17)):
+        assert chain.numbers(levels) == numbers
+        with pytest.raises(ValueError, match=f"expected {numbers} numbers"):
+            chain.learn_issued(0.5, 0.5, levels, np.zeros(begin + numbers - 1), begin, 1.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="not one of 2"):
         chain.merge(twins("segment_chain")[0].SegmentChain(3, 10))
     with pytest.raises(ValueError, match="expected 11 weights"):

@@ -244,6 +244,10 @@ class Keyed(Learner):
     def _learn_at_once(self, x: float, keys: Any, y: Label, w: float, t: Time | None) -> None:
         """Do `learn_one` for a label of the prediction of now, as `Learner._learn_at_once` does."""
 
+    def _column_steps(self) -> Any:
+        """Return the steps that a join takes in columns, `SegmentedSteps`; None without them."""
+        return None
+
     def _learn_many_at_once(
         self, scores: ArrayLike, keys: Any, y: ArrayLike, w: ArrayLike | None, t: Times | None
     ) -> None:

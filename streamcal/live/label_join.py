@@ -237,7 +237,7 @@ class LabelJoin(Holding, Joining):
     @property
     def takes_columns(self) -> bool:
         """Whether `issue_many` and `resolve_many` take plain rows by compiled steps: by the calibrator, so far."""
-        return self._curve is None and self._versions[self._newest].kernel is not None
+        return self._versions[self._newest].kernel is not None
 
     def tally(self) -> dict[str, int]:
         """Count events, none of which is an error.
@@ -398,9 +398,9 @@ class LabelJoin(Holding, Joining):
 
         Notes
         -----
-        Cost: about 1 µs an impression more than the method's own step, for `Auto` and `OnlinePlatt` of the newest
-        version without `early`. With other methods, `Segmented` and `Multicalibrated` among them, the rows are given to
-        `issue`.
+        Cost: about 1 µs an impression more than the method's own step, for `Auto`, `OnlinePlatt` and a `Segmented` of
+        either, without `pairs` or `store`. With other methods, `Multicalibrated` among them, and with every version of
+        the model but the first, the rows are given to `issue`.
 
         Examples
         --------
@@ -482,12 +482,7 @@ class LabelJoin(Holding, Joining):
                 outcomes = rows.y[done], rows.when[done], self.spans.horizon
                 written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
                 journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
-            if steps.labels:
-                self._tell_learned(steps)
-            if steps.judges:
-                assert self._on_many is not None
-                self._on_many(*steps.judged_labels())
-            elif begin < end:
+            if not self._tell(steps) and begin < end:
                 break
         return begin
 
@@ -496,45 +491,86 @@ class LabelJoin(Holding, Joining):
 
         With `again` they are events of a journal, whose times are numbers.
         """
+        if self._stride > 1 or self._clock == -math.inf or not (isinstance(t, np.ndarray) and len(t)):
+            return None
+        if not (again or type(self._first_time) is float):
+            return None
+        steps = self._steps_of_newest()
+        if steps is not None:
+            self._hand_over(steps)
+        return steps
+
+    def _steps_of_newest(self) -> PendingSteps | None:
+        """Return the compiled steps of the newest version; None without them."""
         learner = self._versions[self._newest]
         kernel = learner.kernel
-        passed_on = self._on_label is None or self._on_many is not None
-        alone = self._curve is None and self._stride == 1
-        if kernel is None or not (passed_on and alone) or self._clock == -math.inf or not isinstance(t, np.ndarray):
-            return None
-        if not (again or type(self._first_time) is float) or not len(t):
+        if kernel is None:
             return None
         if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
             self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
-        steps = self._steps
-        steps.table, steps.version, steps.timed = self._table, self._newest, learner.timed
-        steps.clock, steps.hold, steps.keep, steps.horizon = self._clock, self._hold, self._keep, self.spans.horizon
+        self._steps.version, self._steps.timed = self._newest, learner.timed
+        return self._steps
+
+    def _hand_over(self, steps: PendingSteps) -> None:
+        """Give compiled steps the present state of this join."""
+        steps.clock, steps.keep, steps.horizon = self._clock, self._keep, self.spans.horizon
         steps.max_jump, steps.most, steps.number = self.max_jump, self.max_held, self._number
-        steps.behind, steps.forward = min(self.max_jump, self.max_behind, self._hold), False
-        steps.unlearned = self._unlearned
+        steps.unlearned, steps.forward = self._unlearned, False
         steps.unjudged = -1 if self._unjudged is None else self._unjudged
         steps.reports, steps.report_delay = self._reports, self._report_delay
-        steps.labels = None if self.on_learned is None else []
-        return steps
+        if self.on_learned is None:
+            steps.labels = None
+        elif steps.labels is None:
+            steps.labels = []
+        steps.in_columns = self._on_many is not None
+        steps.early, steps.ages = None if self._curve is None else self, self._ages
+        self._hand_over_curve(steps)
+
+    def _hand_over_curve(self, steps: PendingSteps) -> None:
+        """Give compiled steps the share of early clicks, and the age at which labels are learned."""
+        steps.hold, steps.factor = self._hold, self._factor
+        steps.behind = min(self.max_jump, self.max_behind, self._hold)
+        if self._curve is not None:
+            steps.waits, steps.since = self._curve.waits, self._curve.since
+
+    def _grow_in(self, steps: PendingSteps) -> None:
+        """Do `_grow_older` between the rows of compiled steps."""
+        self._number = steps.number
+        self._grow_older()
+        self._hand_over_curve(steps)
+
+    def _click_in(self, steps: PendingSteps, place: int, t: float) -> None:
+        """Take a positive outcome between the rows of compiled steps."""
+        self._take_back(steps)
+        self._resolve_at(place, True, t)
+        self._hand_over(steps)
 
     def _take_back(self, steps: PendingSteps) -> None:
         """Take over what compiled steps have changed."""
+        steps.early = None
         self._clock, self._number, self._unlearned = steps.clock, steps.number, steps.unlearned
         self._behind = 0 if steps.forward else self._behind
         self._unjudged = None if self._unjudged is None else steps.unjudged
         self._reports, self._report_delay = steps.reports, steps.report_delay
         self._matched += steps.matched
-        for name in ("learned", "positives", "timed_out", "before_issue", "backwards"):
-            self._counts[name] += getattr(steps, name)
-            setattr(steps, name, 0)
         steps.matched = 0
+        for name, count in steps.counted():
+            self._counts[name] += count
 
-    def _tell_learned(self, steps: PendingSteps) -> None:
-        """Call `on_learned` with the labels that compiled steps have learned, in order."""
-        labels, steps.labels = steps.labels, []
-        assert self.on_learned is not None
-        for issued, w, y in labels:
-            self.on_learned(tuple.__new__(Issued, issued)._replace(w=w), y)
+    def _tell(self, steps: PendingSteps) -> bool:
+        """Tell the labels that compiled steps have learned and judged, in order; return whether any was judged."""
+        if steps.labels:
+            labels, steps.labels = steps.labels, []
+            _tell_each(labels, self.on_learned)
+        if steps.judges:
+            assert self._on_many is not None
+            self._on_many(*steps.judged_labels())
+        elif steps.told:
+            labels, steps.told = steps.told, []
+            _tell_each(labels, self._on_label)
+        else:
+            return False
+        return True
 
     def resolve(self, id: Id, y: Label, t: Time, *, w: float | None = None) -> bool:
         """Tell the outcome of an impression.
@@ -601,7 +637,7 @@ class LabelJoin(Holding, Joining):
         """
         given, labels, times, weights = self._columns_of(ids, y, t, w)
         known = np.ones(len(given), dtype=np.bool_)
-        plain = w is None and bool(((labels == 0.0) | (labels == 1.0)).all())
+        plain = w is None and self._curve is None and bool(((labels == 0.0) | (labels == 1.0)).all())
         positive = (labels > 0.0).astype(np.uint8)
         at = 0
         while at < len(given):
@@ -627,8 +663,8 @@ class LabelJoin(Holding, Joining):
 
         The impressions of those that are taken are remembered and had no outcome; their times are written to `issued`.
         """
-        steps = self._compiled_steps(t, again=again)
-        if steps is None:
+        steps = None if self._curve is not None else self._compiled_steps(t, again=again)
+        if steps is None:  # with an early window each outcome has its place in the curve
             return begin
         if self._journal is not None:
             self._journal.require_room()
@@ -644,6 +680,11 @@ class LabelJoin(Holding, Joining):
         if place < 0:
             self._set_aside(id, positive, t, w)
             return False
+        self._resolve_at(place, positive, t, w)
+        return True
+
+    def _resolve_at(self, place: int, positive: bool, t: float, w: float | None = None) -> None:
+        """Take an outcome of the prediction at a place."""
         one = issued_at(self._table, place)
         self._matched += 1
         before = outcome_at(self._table, place)
@@ -664,7 +705,6 @@ class LabelJoin(Holding, Joining):
                 self._await_age(one, now)
             if place < self._unlearned:
                 self._correct(one, before, now)
-        return True
 
     def _cell(self, one: Issued, t: float) -> int:
         """Return the cell of the delay after which a click is known, 0 where that is early.
@@ -685,8 +725,8 @@ class LabelJoin(Holding, Joining):
         """Call `on_label` from now on with each prediction and its label when the horizon has passed.
 
         That is when the label is learned, or with `early` later: a click counts that came within the horizon, as the
-        prediction says. What is called is no part of the state. `on_many` is called in its place where rows are taken
-        in columns, with their probabilities, scores, labels, weights and times; without it they are taken one by one.
+        prediction says. What is called is no part of the state. `on_many` is called in its place where rows without
+        levels are taken in columns, with their probabilities, scores, labels, weights and times.
         """
         table, past = self._table, self._clock - self.spans.horizon
         self._unjudged = bisect_right(range(self._unlearned), past, lo=table.first, key=table.at)
@@ -697,6 +737,9 @@ class LabelJoin(Holding, Joining):
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
         clock, ages, table = self._clock, self._ages, self._table
+        due = self._unlearned < table.end and table.at(self._unlearned) <= clock - self._hold
+        if due and self._settle_plain():
+            return
         while ages and ages[0][0] <= clock:  # before its impressions are forgotten
             self._learn_due(ages[0][0])
             self._grow_older()
@@ -706,6 +749,19 @@ class LabelJoin(Holding, Joining):
         past = clock - self._keep
         while table.first < self._unlearned and table.at(table.first) <= past:
             self._forget_oldest()
+
+    def _settle_plain(self) -> bool:
+        """Do `_settle` by compiled steps; return False at a label that is not plain."""
+        steps = self._steps_of_newest()
+        if steps is None:
+            return False
+        done, judged = False, True
+        while judged and not done:
+            self._hand_over(steps)
+            done = bool(steps.settle(self._clock))
+            self._take_back(steps)
+            judged = self._tell(steps)
+        return done
 
     def _learn_due(self, clock: float) -> None:
         """Learn the labels whose time has come by this clock, in the order of issue."""
@@ -968,3 +1024,10 @@ def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:
     if outcome is None or outcome.w is None or outcome.positive != y:
         return one
     return one._replace(w=outcome.w)
+
+
+def _tell_each(labels: list[Any], told: Callable[[Issued, bool], object] | None) -> None:
+    """Call a function with predictions, which compiled steps have noted with weights and labels."""
+    assert told is not None
+    for issued, w, y in labels:
+        told(tuple.__new__(Issued, issued)._replace(w=w), y)

@@ -118,11 +118,11 @@ class PairedChain:
     def predict(self, p: float, score: float, levels: list[Any]) -> float:
         return self.effects.predict(p, self.chain.predict(p, score, levels), levels)
 
-    def parts(self, p: float, score: float, levels: list[Any]) -> tuple[float, list[Any]]:
-        """Return the probability, the members of each field, and the log-odds of the two models that are mixed."""
-        chain, said = self.chain.parts(p, score, levels)
+    def parts(self, p: float, score: float, levels: list[Any]) -> tuple[float, list[float]]:
+        """Return the probability, the log-odds of the chain's members, and those of the two models that are mixed."""
+        chain, members = self.chain.parts(p, score, levels)
         probability, both = self.effects.parts(p, chain, levels)
-        return probability, [*said, both]
+        return probability, [*members, *both]
 
     def predict_many(
         self, p: FloatArray, scores: FloatArray, columns: list[list[Any]], probabilities: FloatArray
@@ -136,10 +136,18 @@ class PairedChain:
         self.effects.learn(p, chain, levels, y, w)
 
     def learn_issued(
-        self, p: float, score: float, levels: list[Any], said: list[Any], y: float, w: float, rate: float
+        self,
+        p: float,
+        score: float,
+        levels: list[Any],
+        record: FloatArray,
+        begin: int,
+        y: float,
+        w: float,
+        rate: float,
     ) -> None:
-        self.chain.learn_issued(p, score, levels, said[:-1], y, w, rate)
-        self.effects.learn_issued(p, levels, list(said[-1]), y, w, rate)
+        self.chain.learn_issued(p, score, levels, record, begin, y, w, rate)
+        self.effects.learn_issued(p, levels, record[-REMEMBERED:].tolist(), y, w, rate)
 
     def stream(
         self,

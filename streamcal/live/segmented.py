@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,8 +16,9 @@ from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import fast_levels
 from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.segments.delay_variance import DelayVariance
-from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, SECOND
+from streamcal.kernels.segments.level_members import HEAVIEST
 from streamcal.kernels.segments.segment_chain import SegmentChain
+from streamcal.kernels.segments.segmented_steps import SegmentedSteps
 from streamcal.learners.choosing import chosen
 from streamcal.learners.learner import loaded_as
 from streamcal.live.keyed import Keyed
@@ -200,7 +200,7 @@ class Segmented(Keyed):
             self._keep_in(LevelRows(self.store))
         self._weight_scale = WeightScale()
         self._delay_variance = DelayVariance()
-        self._learned = 0  # observations, of whatever weight above 0
+        self._steps: SegmentedSteps | None = None
 
     def _keep_in(self, rows: LevelRows) -> None:
         """Write the levels that make room to a store from here on."""
@@ -292,7 +292,7 @@ class Segmented(Keyed):
         if w > 0.0:
             at = score if self._plain else self._as_probability(score)
             self._corrections.learn(p, at, levels, y, self._weight_scale.relative(w))
-            self._learned += 1
+            self._delay_variance.labels += 1
 
     def unlearn_one(
         self, score: float, y: Label, w: float = 1.0, t: Time | None = None, *, keys: Keys | None = None
@@ -335,7 +335,7 @@ class Segmented(Keyed):
         p = np.ascontiguousarray(self.overall.predict_learn_many(scores, y, w, t), dtype=np.float64)
         at = self._as_probabilities(scores)
         self._corrections.stream(p, at, columns, y, self._weight_scale.relative_many(w), predictions)
-        self._learned += int(np.count_nonzero(w))
+        self._delay_variance.labels += int(np.count_nonzero(w))
 
     # -- late labels -----------------------------------------------------------------------------------------------
 
@@ -347,79 +347,68 @@ class Segmented(Keyed):
         Those of the four members of all traffic and of both orders follow. With `pairs`, those of this mixture and of
         the model beside it are next. The predictions of the parts of the calibrator, if it is a mixture, are last.
         """
-        levels = fast_levels(keys, self.by, LONGEST_LEVEL)
-        if levels is None or None in levels:
-            levels = self._levels(keys)
+        levels = self._levels(keys)
         p, record = self.overall._issue_keyed(score, None, t, 1.0)
-        corrected, of_places = self._corrections.parts(p, self._as_probability(score), levels)
-        numbers = [corrected, float(self._learned)]
-        for members in of_places:
-            if members is not None:
-                numbers += members
-        numbers += record or ()
-        return corrected, numbers
+        corrected, members = self._corrections.parts(p, self._as_probability(score), levels)
+        return corrected, [corrected, float(self._delay_variance.labels), *members, *(record or ())]
 
     def _learn_keyed(
         self, score: float, keys: Any, y: Label, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         """Learn a label: members and parts are judged as issued, and levels step from where the calibrator is now."""
         levels, label, weight = self._levels(keys), check_label(y), check_weight(w)
-        issued, of_fields, rest = self._read_parts(levels, record or ())
+        issued, rest = self._read_record(levels, record or ())
         self._require_store(levels)
         if weight == 0.0:
             self.overall._checked(score, y, w, t)
-        else:
-            self._learn_judged(score, levels, label, weight, t, issued, of_fields, rest)
-
-    def _learn_judged(
-        self,
-        score: float,
-        levels: list[Any],
-        y: float,
-        w: float,
-        t: Time | None,
-        issued: list[float],
-        of_fields: list[Any],
-        rest: list[float],
-    ) -> None:
-        """Learn a checked label of what was issued, with weight above 0."""
-        p, learned = issued
+            return
+        p, labels, *members = issued
         now = self.overall._predict_to_learn(score, None, t)
-        self.overall._learn_keyed(score, None, y > 0.0, rest, w, t)
-        late, relative = min(max(self._learned - learned, 0.0), MOST_LABELS), self._weight_scale.relative(w)
-        at = self._as_probability(score)
+        self.overall._learn_keyed(score, None, label > 0.0, rest, w, t)
+        late = min(max(self._delay_variance.labels - labels, 0.0), MOST_LABELS)
+        relative, at = self._weight_scale.relative(weight), self._as_probability(score)
         if late == 0.0:  # what was said then is said now
-            self._corrections.learn(now, at, levels, y, relative)
+            self._corrections.learn(now, at, levels, label, relative)
         else:
-            weight = min(relative, HEAVIEST)
-            self._delay_variance.learn(weight * (y - p), weight * weight * p * (1.0 - p))
+            bounded = min(relative, HEAVIEST)
+            self._delay_variance.learn(bounded * (label - p), bounded * bounded * p * (1.0 - p))
             rate = 1.0 / self._delay_variance.at(late)
-            self._corrections.learn_issued(now, at, levels, of_fields, y, relative, rate)
-        self._learned += 1
+            self._corrections.learn_issued(now, at, levels, np.array(members), 0, label, relative, rate)
+        self._delay_variance.labels += 1
 
     def _require_keyed(
         self, score: float, keys: Any, y: Label | None, record: Sequence[float] | None, w: float, t: Time | None
     ) -> None:
         levels = self._levels(keys)
-        rest: list[float] = [] if record is None else self._read_parts(levels, record)[2]
+        rest: list[float] = [] if record is None else self._read_record(levels, record)[1]
         if y is not None:
             self.overall._require_keyed(score, None, y, rest, w, t)
             self._require_store(levels)
 
-    def _read_parts(self, levels: list[Any], record: Sequence[float]) -> tuple[list[float], list[Any], list[float]]:
-        """Return probability and count, the members' predictions by field, and the rest; reject what is too short."""
-        sizes = [0 if level is None else MEMBERS + SECOND for level in levels]
-        sizes += [SECOND, ORDERS, *[REMEMBERED] * self.pairs]
-        needed = 2 + sum(sizes)
+    def _read_record(self, levels: list[Any], record: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Return probability, count and the members' log-odds, and then the rest; reject what is too short."""
+        needed = 2 + int(self._chain.numbers(levels)) + REMEMBERED * self.pairs
         try:
-            parts = [float(one) for one in record]
+            numbers = list(map(float, record))
         except (TypeError, ValueError, OverflowError):
-            parts = []
-        if len(parts) < needed or not 0.0 <= parts[0] <= 1.0 or not all(map(math.isfinite, parts[:needed])):
+            numbers = []
+        if len(numbers) < needed or not 0.0 <= numbers[0] <= 1.0 or not all(map(math.isfinite, numbers[:needed])):
             raise InputError(f"record={record!r} is not what `issue` keeps for these keys: {needed} numbers or more")
-        ends = [2 + end for end in accumulate(sizes)]
-        of_places = [parts[end - size : end] if size else None for end, size in zip(ends, sizes, strict=True)]
-        return parts[:2], of_places, parts[needed:]
+        return numbers[:needed], numbers[needed:]
+
+    def _column_steps(self) -> SegmentedSteps | None:
+        kernel = self._overall._column_steps()
+        if kernel is None or self.pairs or self.store is not None:
+            return None
+        if self._steps is None or self._steps.kernel is not kernel:
+            parts = self._chain, kernel, self._weight_scale, self._delay_variance
+            self._steps = SegmentedSteps(*parts, self.by, self._names, self._levels_of_join)
+        return self._steps
+
+    def _levels_of_join(self, keys: Any) -> list[Any]:
+        """Return the levels in keys of a join, which has left out missing ones; `InputError` for another field."""
+        self.require_names(keys)
+        return self._levels({**dict.fromkeys(self._names), **keys})
 
     # -- what it knows ---------------------------------------------------------------------------------------------
 
@@ -559,7 +548,6 @@ class Segmented(Keyed):
         self._corrections.merge(other._corrections)
         self._weight_scale.merge(other._weight_scale)
         self._delay_variance.merge(other._delay_variance)
-        self._learned += other._learned
 
     def _compared(self) -> dict[str, Any]:
         return {**super()._compared(), "calibrator": [type(self.overall).__name__, self.overall._compared()]}
@@ -573,7 +561,7 @@ class Segmented(Keyed):
         )
         return {
             "overall": StateField(unread, self.overall._written, self._load_overall),
-            "learned": attribute(self, "_learned", whole()),
+            "learned": attribute(self._delay_variance, "labels", whole()),
             "evicted": StateField(whole(), lambda: int(chain.evicted)),
             "delay_variance": StateField(delay_state, self._delay_variance.state, self._delay_variance.load),
             "stored": StateField(stored, self._levels_in_store, optional=True),

@@ -91,7 +91,7 @@ class VersionLearner:
     @property
     def kernel(self) -> Any:
         """What takes compiled steps on columns of scores, where nothing is beside it; None otherwise."""
-        if self._keyed or self.before is not None:
+        if isinstance(self.calibrator, Shadow) or self.before is not None:
             return None
         return self.calibrator._column_steps()
 

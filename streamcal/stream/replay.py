@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
-from streamcal.live.issued import RETRIED, ConflictError, Id, Issued, Keys, Rows, check_id, ids_of
+from streamcal.live.issued import RETRIED, ConflictError, Id, Issued, Keys, Rows, check_id, ids_of, levels_of
 from streamcal.live.joining import JUMP_HORIZONS
 from streamcal.live.label_join import LabelJoin
 from streamcal.parameters.types import Columns as Levels
@@ -118,7 +118,7 @@ class Replay(Measures):
         weights = np.ones(len(t)) if w is None else w
         p, at = np.empty(len(t)), 0
         try:
-            plain = None if keys or versions is not None else self._plain(scores, y, weights, t, ids, label_times)
+            plain = None if versions is not None else self._plain(scores, y, weights, t, ids, label_times, keys)
             while at < len(t):
                 if plain is not None:
                     at = self._take_plain(plain, at, p)
@@ -142,12 +142,14 @@ class Replay(Measures):
         t: FloatArray,
         ids: list[Any],
         label_times: FloatArray,
+        keys: Levels | None,
     ) -> Rows | None:
         """Return rows in columns, as the join takes many; None where they are taken one by one."""
         if self._keep > self.join.spans.horizon:  # outcomes are given when they came
             return None
         try:
-            return Rows(ids_of(ids), scores, t, w, y.astype(np.uint8), label_times)
+            levels = levels_of(list(_rows(keys))) if keys else None
+            return Rows(ids_of(ids), scores, t, w, y.astype(np.uint8), label_times, levels)
         except InputError:  # `step` says which
             return None
 

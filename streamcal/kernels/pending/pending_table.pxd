@@ -98,4 +98,7 @@ cdef class PendingTable:
     cpdef set_outcome(self, long long place, bint positive, bint negative, double t, int cell, object w)
     cpdef object issued(self, long long place)
     cpdef double at(self, long long place) except? -1
+    cdef tuple _levels(self, Block block, Py_ssize_t row)
+    cpdef object said(self, long long place)
+    cpdef Py_ssize_t number(self, long long place) except -1
     cdef object _id(self, Block block, Py_ssize_t row)

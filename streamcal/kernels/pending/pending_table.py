@@ -473,7 +473,7 @@ class PendingTable:
         """Return the number of predictions issued before a row."""
         block: Block = self.block(place)
         row: cython.Py_ssize_t = place & LOW
-        return int(block.first_number + row if block.number is None else block.number[row])
+        return block.first_number + row if block.number is None else int(block.number[row])
 
     def numbers(self, begin, end):
         """Return the numbers of rows as an array."""
@@ -536,9 +536,14 @@ class PendingTable:
     def said(self, place):
         """Return the bytes of what is remembered of a row, or None."""
         block: Block = self.block(place)
+        row: cython.Py_ssize_t = place & LOW
         if block.loose is not None:
-            return block.loose[place & LOW]
-        return None if block.said is None else np.asarray(block.said)[place & LOW].tobytes()
+            return block.loose[row]
+        if block.said is None:
+            return None
+        if cython.compiled:
+            return cython.cast(cython.p_char, cython.address(block.said[row, 0]))[: block.size]
+        return block.said[row].tobytes()
 
     def outcome(self, place):
         """Return (positive, negative, time, cell, weight or None) of a row, or None."""

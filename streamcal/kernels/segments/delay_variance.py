@@ -31,15 +31,14 @@ TINY = cython.declare(cython.double, 1e-9)
 """Added to the sum of V, which may be 0."""
 
 
-@cython.final
-@cython.cclass
 class DelayVariance:
-    """D at every delay, from residuals as issued. O(1) on average for a label, and for D."""
+    """D at every delay, from residuals as issued, and the number of labels. O(1) on average for a label, and for D.
 
-    _sums: cython.double[:, ::1]
+    `labels` is counted by the owner: labels in time have no residual as issued.
+    """
 
     def __init__(self):
-        self._sums = np.zeros((SCALES, WIDTH))
+        self._sums, self.labels = np.zeros((SCALES, WIDTH)), 0
 
     def learn(self, residual: cython.double, variance: cython.double):
         """Add a label with its residual y − p and the variance p(1 − p)."""
@@ -55,7 +54,6 @@ class DelayVariance:
             residual = self._sums[i, S + 2] + self._sums[i, S + 3]
             variance = self._sums[i, V + 2] + self._sums[i, V + 3]
 
-    @cython.cfunc
     def _append(self, i: cython.Py_ssize_t, first: cython.Py_ssize_t, value: cython.double):
         """Add a block to the last four."""
         a: cython.Py_ssize_t
@@ -63,7 +61,6 @@ class DelayVariance:
             self._sums[i, a] = self._sums[i, a + 1]
         self._sums[i, first + 3] = value
 
-    @cython.cfunc
     def _compare(self, i: cython.Py_ssize_t):
         """Compare the last window with the one before."""
         a: cython.Py_ssize_t
@@ -92,8 +89,9 @@ class DelayVariance:
         return min(max(found, 1.0), 1.0 + delay)
 
     def merge(self, of: object):
-        """Add the windows that another has compared."""
+        """Add the labels of another, and the windows that it has compared."""
         other: DelayVariance = of
+        self.labels += other.labels
         i: cython.Py_ssize_t
         a: cython.Py_ssize_t
         for i in range(_SCALES):

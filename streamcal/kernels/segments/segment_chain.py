@@ -50,8 +50,6 @@ def _prior(members):
     return [NOTHING] + (members - 1) * [(1.0 - NOTHING) / (members - 1)]
 
 
-@cython.final
-@cython.cclass
 class SegmentChain(LevelMembers):
     """The members and levels of the fields, in both orders.
 
@@ -68,13 +66,6 @@ class SegmentChain(LevelMembers):
     Levels are those of a `LevelTable`, None where a field has none: the forecast passes such a field, and one whose
     level is not held. O(J) for a forecast and for an outcome; 232 bytes for a level, and its name.
     """
-
-    most = cython.declare(cython.Py_ssize_t, visibility="readonly")
-    _z: cython.double[::1]  # what reaches each mixture
-    _said: cython.double[:, ::1]  # log-odds of each member
-    _positive: cython.double[:, ::1]  # their probabilities, neither of them as a difference
-    _negative: cython.double[:, ::1]
-    _chances: cython.double[:, ::1]  # what issued forecasts gave to the label
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
         prior = fields * [_prior(MEMBERS)] + (fields + 1) * [_prior(SECOND)] + [[0.5, 0.5]]
@@ -96,36 +87,45 @@ class SegmentChain(LevelMembers):
         self._find_fields(levels)
         return sigmoid(self._look(p, score))
 
-    def parts(self, p: cython.double, score: cython.double, levels: list):
-        """Return the same, and what `learn_issued` judges: log-odds of all members.
+    def numbers(self, levels):
+        """Return how many numbers `issue` writes for an observation of these levels."""
+        j: cython.Py_ssize_t
+        size: cython.Py_ssize_t = _SECOND + 2
+        for j in range(len(levels)):
+            size += 0 if levels[j] is None else _MEMBERS + _SECOND
+        return size
 
-        For each field those of the first and the second order, None where it has no level; those of all traffic; and
-        those of both orders.
+    def issue(self, p, score, levels, record: cython.double[::1], begin):
+        """Return what `predict` returns, and write what `learn_issued` judges to `record`, from `begin` on.
+
+        That is the log-odds of all members: for each field that has a level, those of the first and of the second
+        order; those of all traffic; and those of both orders.
         """
         j: cython.Py_ssize_t
-        self._find_fields(levels)
-        found = sigmoid(self._look(p, score))
-        said: list = []
-        for j in range(self._fields):
-            if self._slot[j] == MISSING:
-                said.append(None)
-            else:
-                self._say_unknown(j)
-                first = [float(self._said[j, a]) for a in range(MIXED)]
-                said.append([*first, self._own_says(j), *self._said_twice(j)])
-        self._say_unknown(self._fields)
         last: cython.Py_ssize_t = 2 * self._fields + 1
-        return found, [*said, self._said_twice(self._fields), [float(self._said[last, 0]), float(self._said[last, 1])]]
+        self._find_fields(levels)
+        issued: cython.double = sigmoid(self._look(p, score))
+        for j in range(self._fields):
+            if self._slot[j] != MISSING:
+                self._say_unknown(j)
+                begin = self._write(j, MIXED, record, begin)
+                record[begin] = clamped(log(self._positive[j, _MIXED] / self._negative[j, _MIXED]), _LIMIT)
+                begin = self._write(self._fields + j, SECOND, record, begin + 1)
+        self._say_unknown(self._fields)
+        self._write(last, 2, record, self._write(last - 1, SECOND, record, begin))
+        return issued
 
-    @cython.cfunc
-    def _own_says(self, j: cython.Py_ssize_t):
-        """Return the log-odds of "own"."""
-        return float(clamped(log(self._positive[j, _MIXED] / self._negative[j, _MIXED]), _LIMIT))
+    def _write(self, r, size, record, begin):
+        """Write the log-odds of the first members of a mixture, and return where they end."""
+        a: cython.Py_ssize_t
+        for a in range(size):
+            record[begin + a] = self._said[r, a]
+        return begin + size
 
-    @cython.cfunc
-    def _said_twice(self, j: cython.Py_ssize_t):
-        """Return the log-odds of the second order's members at a place."""
-        return [float(self._said[self._fields + j, a]) for a in range(SECOND)]
+    def parts(self, p: cython.double, score: cython.double, levels: list):
+        """Return what `issue` returns and what it writes, a list."""
+        record = np.empty(self.numbers(levels))
+        return self.issue(p, score, levels, record, 0), record.tolist()
 
     def predict_many(
         self,
@@ -141,8 +141,6 @@ class SegmentChain(LevelMembers):
             self._find_row(columns, i)
             found[i] = sigmoid(self._look(p[i], scores[i]))
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _look(self, p: cython.double, score: cython.double) -> cython.double:
         """Return the log-odds of the mixture of both orders."""
         j: cython.Py_ssize_t
@@ -166,8 +164,6 @@ class SegmentChain(LevelMembers):
         self._say(r, 1, z)
         return self._mix(r, 2)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _hear(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double) -> cython.void:
         """Set what the first order's members say of the level in slot k."""
         a: cython.Py_ssize_t
@@ -186,8 +182,6 @@ class SegmentChain(LevelMembers):
         self._positive[j, _MIXED] = positive / (positive + negative)
         self._negative[j, _MIXED] = negative / (positive + negative)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _hear_twice(
         self, r: cython.Py_ssize_t, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double
     ) -> cython.void:
@@ -198,9 +192,6 @@ class SegmentChain(LevelMembers):
         self._say(r, 2, z + self._values[k, LONG_TWICE + 1] / self._certainty(k, LONG_TWICE, _LONG, precision))
         self._say(r, 3, z + self._line(k, SECOND_LINE, clamped(z, LARGEST)))
 
-    @cython.cfunc
-    @cython.inline
-    @cython.exceptval(check=False)
     def _say(self, r: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
         """Set the log-odds of one member."""
         z = clamped(z, _LIMIT)
@@ -210,8 +201,6 @@ class SegmentChain(LevelMembers):
         self._positive[r, a] = large if z >= 0.0 else e * large
         self._negative[r, a] = e * large if z >= 0.0 else large
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _say_unknown(self, j: cython.Py_ssize_t) -> cython.void:
         """Of a level that is not held all members say what reaches the place."""
         a: cython.Py_ssize_t
@@ -222,8 +211,6 @@ class SegmentChain(LevelMembers):
             for a in range(_SECOND):
                 self._say(self._fields + j, a, self._z[self._fields + j])
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _mix(self, r: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.double:
         """Return the log-odds of a mixture."""
         a: cython.Py_ssize_t
@@ -242,47 +229,34 @@ class SegmentChain(LevelMembers):
         self._look(p, score)
         self._learn_all(y, w)
 
-    def learn_issued(
-        self,
-        p: cython.double,
-        score: cython.double,
-        levels: list,
-        said: list,
-        y: cython.double,
-        w: cython.double,
-        rate: cython.double,
-    ):
-        """Learn as `learn` does, but judge the members by the forecasts that were issued (`parts`).
+    def learn_issued(self, p, score, levels, record: cython.const[cython.double][:], begin, y, w, rate):
+        """Learn as `learn` does, but judge the members by what `issue` wrote to `record`, from `begin` on.
 
-        p is what the calibrator says now, from which the members step, and `rate` the learning rate of their weights. A
-        field whose level was missing then is passed.
+        p is what the calibrator says now, from which the members step, and `rate` the learning rate of their weights.
         """
         j: cython.Py_ssize_t
-        sizes: list = self._fields * [MEMBERS + SECOND] + [SECOND, 2]
         self._find_fields(levels)
-        if len(said) != len(sizes) or any(
-            [one is not None and len(one) != size for one, size in zip(said, sizes, strict=True)]
-        ):
-            raise ValueError(f"expected what {MEMBERS + SECOND} members said for each of {self._fields} fields")
+        if begin + self.numbers(levels) > record.shape[0]:
+            raise ValueError(f"expected {self.numbers(levels)} numbers, what all members said")
         self._look(p, score)
         for j in range(self._fields):
-            if self._slot[j] != MISSING and said[j] is not None:
-                self._hear_issued(j, said[j][:MEMBERS], y)
-                self._hear_issued(self._fields + j, said[j][MEMBERS:], y)
+            if self._slot[j] != MISSING:
+                begin = self._hear_issued(j, MEMBERS, record, begin, y)
+                begin = self._hear_issued(self._fields + j, SECOND, record, begin, y)
                 self._learn(j, self._chances, y, w, rate)
-        for j in range(2):
-            self._hear_issued(2 * self._fields + j, said[self._fields + j], y)
+        begin = self._hear_issued(2 * self._fields, SECOND, record, begin, y)
+        self._hear_issued(2 * self._fields + 1, 2, record, begin, y)
         self._learn(self._fields, self._chances, y, w, rate)
         self._judge(2 * self._fields + 1, self._chances, rate * min(w, _HEAVIEST))
 
-    @cython.cfunc
-    def _hear_issued(self, r: cython.Py_ssize_t, said: list, y: cython.double):
-        """Set the probabilities that issued log-odds gave to the label."""
+    def _hear_issued(self, r, size, record, begin, y):
+        """Set the probabilities that issued log-odds of a mixture gave to the label, and return where they end."""
         a: cython.Py_ssize_t
         z: cython.double
-        for a in range(len(said)):
-            z = clamped(said[a], _LIMIT)
+        for a in range(size):
+            z = clamped(record[begin + a], _LIMIT)
             self._chances[r, a] = sigmoid(z) if y > 0.0 else sigmoid(-z)
+        return begin + size
 
     def stream(
         self,
@@ -306,7 +280,6 @@ class SegmentChain(LevelMembers):
             if w[i] > 0.0:
                 self._learn_all(y[i], w[i])
 
-    @cython.cfunc
     def _learn_all(self, y: cython.double, w: cython.double):
         """One step of all places where `_look` has looked."""
         j: cython.Py_ssize_t
@@ -320,7 +293,6 @@ class SegmentChain(LevelMembers):
         else:
             self._judge(2 * self._fields + 1, self._negative, min(w, _HEAVIEST))
 
-    @cython.cfunc
     def _learn(
         self,
         j: cython.Py_ssize_t,
@@ -347,8 +319,6 @@ class SegmentChain(LevelMembers):
         self._weigh_level(j, k)
         self._weigh_levels(j)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _step(
         self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double
     ) -> cython.void:
@@ -359,8 +329,6 @@ class SegmentChain(LevelMembers):
         self._move(k, 5, _SHORT, precision, z, self._positive[j, 3], self._negative[j, 3], y, w)
         self._move_line(k, FIRST_LINE, z, self._positive[j, 5], self._negative[j, 5], y, w)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _step_twice(
         self,
         r: cython.Py_ssize_t,
@@ -390,7 +358,6 @@ class SegmentChain(LevelMembers):
                 self._retract(j, self._slot[j] if self._slot[j] >= self.size else self._admit(j), y, w)
                 self._weigh_levels(j)
 
-    @cython.cfunc
     def _retract(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, y: cython.double, w: cython.double):
         """`unlearn` of one level; one without any weight left is dropped."""
         r: cython.Py_ssize_t = self._fields + j
@@ -501,12 +468,10 @@ class SegmentChain(LevelMembers):
             self._pool(j, other)
         self.evicted += other.evicted
 
-    @cython.cfunc
     def _put_away(self, j: cython.Py_ssize_t):
         """Return an iterable of the levels of a field that are in the store alone, with their values."""
         return self._table.rows.absent(j, set(self.levels(j))) if self._table.absent[j] else ()
 
-    @cython.cfunc
     def _pool(self, r: cython.Py_ssize_t, of: object):
         """Multiply the weights of a mixture by those of another chain, relative to the prior."""
         other: SegmentChain = of
