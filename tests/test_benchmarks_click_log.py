@@ -113,7 +113,7 @@ def test_a_day_is_run_over_with_its_labels_pending():
 
 
 @pytest.mark.sample(2)
-@pytest.mark.parametrize("method", [name for name, (_, levels) in pending.IN_COLUMNS.items() if levels])
+@pytest.mark.parametrize("method", [name for name, (_, levels, _) in pending.IN_COLUMNS.items() if levels])
 def test_verbs_of_methods_with_levels_are_measured(monkeypatch, method):
     monkeypatch.setattr(pending, "EVENTS", 2 * pending.PIECE)
     assert min(pending.verbs(method)) > 0.0
