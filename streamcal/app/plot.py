@@ -55,7 +55,7 @@ from streamcal.app.prepared import (
 from streamcal.app.text_plot import check_reliability, of_forecasts, text_reliability
 from streamcal.errors import InputError
 from streamcal.metrics import CORP, CORPReliability, EqualMassECE, ReliabilityData
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.types import FloatArray
 from streamcal.stream.history import RUN_LENGTH, History
 

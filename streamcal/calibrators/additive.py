@@ -16,8 +16,8 @@ from streamcal.learners.additive import Additive, require
 from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
 from streamcal.memories.memory import Held
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Keys, Label, Time, Times

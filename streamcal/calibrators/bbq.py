@@ -23,7 +23,7 @@ from streamcal.kernels.cells.binnings import Binnings
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
 from streamcal.parameters.forgetting import Decay
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.statistics.score_table import GridTable

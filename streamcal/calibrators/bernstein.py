@@ -14,8 +14,8 @@ from streamcal.kernels.polynomial.monotone_qp import SOLVED, STATUS, MonotoneQP
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinMap
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of, real_number, whole_number
 from streamcal.parameters.inputs import check_score
+from streamcal.parameters.numbers import one_of, real_number, whole_number
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Keys, Time

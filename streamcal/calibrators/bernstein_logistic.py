@@ -13,7 +13,7 @@ from streamcal.kernels.newton.panel_logistic import PANELS, PanelLogistic
 from streamcal.kernels.polynomial.bernstein import MAX_DEGREE
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import BernsteinLogisticMap
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import Scale
 from streamcal.solvers.active_set import MonotoneLeastSquares
 from streamcal.solvers.bernstein_logistic import fit_bernstein_logistic

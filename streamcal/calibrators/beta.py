@@ -12,7 +12,7 @@ from streamcal.calibrators.logistic import LogisticFollowing, LogisticForm
 from streamcal.errors import SolverError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.sigmoids import BetaMap, log_probabilities
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.scales import Logit, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.logistic import RIDGE, fit_logistic

@@ -7,7 +7,7 @@ from typing import Any
 from streamcal.calibrators.newton import INITIAL_CURVATURE, new_newton, newton_state
 from streamcal.kernels.mixture.hedging import Calibeaten
 from streamcal.maps.steps import BinnedSigmoidMap
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import Scale
 from streamcal.states import Reader, row
 

@@ -17,8 +17,8 @@ from streamcal.maps.intervals import CrossIntervalMap, IntervalMap
 from streamcal.maps.points import MERGES, Value, geometric_mean, mean
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Decay, Forever, Forgetting
-from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_fold, check_fold_scores, check_fold_scores_many, check_folds
+from streamcal.parameters.numbers import one_of, whole_number
 from streamcal.parameters.prior import Prior, PseudoObservations
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times

@@ -9,7 +9,7 @@ from streamcal.kernels.normal.recent_moments import normal_line
 from streamcal.maps.base import IdentityMap, ScaledMap
 from streamcal.maps.sigmoids import SigmoidMap
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Scale
 from streamcal.parameters.types import FloatArray

@@ -8,8 +8,8 @@ from streamcal.calibrators.calibeating import calibeaten, calibeaten_state, chec
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.kernels.mixture.hedging import Hedger
 from streamcal.maps.steps import BinnedSigmoidMap
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import SMALLEST_WEIGHT
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import Logit
 from streamcal.states import HEAVIEST, Reader, ensure, numbers, row, whole
 

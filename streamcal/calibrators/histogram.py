@@ -13,7 +13,7 @@ from streamcal.kernels.cells.beta_scores import bin_scores
 from streamcal.kernels.cells.cell_bins import FrequencyBins
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.steps import StepMap
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.types import FloatArray
 
 #: A rank this near below a boundary between two bins, relative to it, is on it, and in the upper bin: ranks are sums of

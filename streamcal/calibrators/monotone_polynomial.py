@@ -9,7 +9,7 @@ from streamcal.errors import SolverError, StreamcalError
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.polynomials import ChebyshevMap
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of, real_number, whole_number
+from streamcal.parameters.numbers import one_of, real_number, whole_number
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.solvers.conic import MAX_DEGREE, Basis, MonotonePolynomialFit

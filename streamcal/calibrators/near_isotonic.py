@@ -11,7 +11,7 @@ from streamcal.calibrators.additive import AdditiveCalibrator, Common, Table
 from streamcal.kernels.tree.near_isotonic import NearIsotonicPath, isotonic_bic
 from streamcal.maps.base import ScaledMap
 from streamcal.maps.knots import KnotMap
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.types import FloatArray
 
 #: A fit whose BIC is this much above the best has e⁻⁴⁰ of its likelihood: below the rounding of any average, also of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray
 

@@ -14,8 +14,8 @@ from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.mixture.line_ladder import LineLadder
 from streamcal.maps.sigmoids import SigmoidMap, SigmoidMixtureMap
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_score
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import Label, Time, Times
 from streamcal.states import HEAVIEST, ROUNDING, Reader, ensure, number, numbers, row, weight_scale_state

@@ -17,8 +17,8 @@ from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.jumper import Jumper
 from streamcal.maps.knots import LogOddsMap
 from streamcal.maps.sigmoids import SigmoidMixtureMap
-from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_score, check_scores
+from streamcal.parameters.numbers import real_number, whole_number
 from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Keys, Label, Time
 from streamcal.states import (

@@ -15,8 +15,8 @@ from streamcal.maps.intervals import IntervalMap, point_at, points_at
 from streamcal.maps.points import POINTS, SCORED_POINTS
 from streamcal.parameters.columns import like, like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import check_score, check_scores, check_weight
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.prior import Prior
 from streamcal.parameters.scales import Logit, Probability, Scale
 from streamcal.parameters.types import FloatArray, Keys, Time, Times

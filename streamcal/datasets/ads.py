@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.kernels.common.logistic import sigmoids
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.numbers import real_number, whole_number
 from streamcal.parameters.types import FloatArray
 
 DAY = 86_400.0

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from streamcal.errors import StreamcalError
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.stream.durable import atomic_write
 
 logger = logging.getLogger(__name__)

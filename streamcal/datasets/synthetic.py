@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from streamcal.errors import StreamcalError
-from streamcal.parameters.given import one_of, whole_number
+from streamcal.parameters.numbers import one_of, whole_number
 from streamcal.parameters.types import FloatArray
 
 if TYPE_CHECKING:

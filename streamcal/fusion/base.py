@@ -23,7 +23,6 @@ from streamcal.learners.pending import Pending, pending_of
 from streamcal.memories.memory import Held
 from streamcal.parameters.columns import as_objects, like
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import (
     check_label,
     check_score,
@@ -31,6 +30,7 @@ from streamcal.parameters.inputs import (
     check_weight,
     row_times,
 )
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray, Label, Time, Times

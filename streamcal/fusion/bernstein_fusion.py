@@ -12,7 +12,7 @@ from streamcal.fusion.missing import Missing
 from streamcal.kernels.polynomial.bernstein import MAX_DEGREE
 from streamcal.kernels.polynomial.tensor_bernstein import TensorPolynomial
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.tensor import IsotonicTensorLeastSquares

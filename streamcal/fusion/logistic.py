@@ -18,7 +18,7 @@ from streamcal.kernels.common.weights import WeightScale
 from streamcal.kernels.newton.implicit_regression import ForgettingRegression
 from streamcal.maps.base import frozen
 from streamcal.parameters.columns import like
-from streamcal.parameters.given import one_of, real_number
+from streamcal.parameters.numbers import one_of, real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.states import HEAVIEST as HEAVIEST_SUM

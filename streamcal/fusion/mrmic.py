@@ -14,7 +14,7 @@ from streamcal.errors import SolverError
 from streamcal.fusion.base import AdditiveFusion, FusionMap
 from streamcal.fusion.missing import Missing
 from streamcal.parameters.forgetting import Forgetting, Window
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.manifold_isotonic import ManifoldIsotonic

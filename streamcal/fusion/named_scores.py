@@ -12,8 +12,8 @@ from streamcal.errors import InputError
 from streamcal.fusion.missing import check_present, check_present_matrix, coordinates_present
 from streamcal.learners.additive import require
 from streamcal.parameters.columns import column_names, with_columns
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores_matrix
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Field, ensure, listed, maybe, text

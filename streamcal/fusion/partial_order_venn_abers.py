@@ -15,7 +15,7 @@ from streamcal.learners.learner import in_turn
 from streamcal.maps.points import POINTS
 from streamcal.parameters.columns import like_both
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.scales import Probability, Scale
 from streamcal.parameters.types import FloatArray, Time, Times
 from streamcal.solvers.partial_order import PartialOrder

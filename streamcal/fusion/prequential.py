@@ -15,8 +15,8 @@ from streamcal.fusion.missing import Missing, check_present_batch, coordinates_p
 from streamcal.fusion.named_scores import Scores
 from streamcal.learners.additive import require
 from streamcal.learners.mixing import Candidates
-from streamcal.parameters.given import one_of, real_number
 from streamcal.parameters.inputs import CheckedTime, check_label, check_vector_batch, check_weight
+from streamcal.parameters.numbers import one_of, real_number
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.states import HEAVIEST, Field, numbers
 

@@ -16,8 +16,8 @@ from streamcal.memories.memory import Held
 from streamcal.memories.policies import memory_under
 from streamcal.memories.refreshing import Refreshing
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import none_is_zero
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.spans import LARGEST_SPAN
 from streamcal.parameters.types import FloatArray

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import like
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_label, check_scores
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.types import FloatArray, Label
 
 

@@ -26,8 +26,8 @@ from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.shadow import Shadow
 from streamcal.live.versions import VersionLearner
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_scores, check_times_of_one_kind, check_weight
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.statistics.grid import MOST_CELLS, grid_of
 

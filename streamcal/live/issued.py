@@ -13,8 +13,8 @@ from streamcal.kernels.common.fast_path import plain_keys, plain_levels
 from streamcal.kernels.pending.pending_table import plain_ids
 from streamcal.live.levels import LONGEST_LEVEL
 from streamcal.live.monitor import segments_of
-from streamcal.parameters.given import real_number
 from streamcal.parameters.keys import LARGEST_WHOLE, canonical
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.spans import in_seconds
 from streamcal.parameters.types import FloatArray
 

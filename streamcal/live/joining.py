@@ -21,8 +21,8 @@ from streamcal.live.issued import Id, Keys, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.versions import VersionLearner, can_join, take_first_time
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_score, check_time, of_one_kind
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.spans import LARGEST_SPAN, in_shorter_unit, shorter_unit
 from streamcal.parameters.types import Time
 from streamcal.saved import WithState

@@ -35,9 +35,9 @@ from streamcal.live.issued import (
 from streamcal.live.joining import Joining, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.replaying import Replaying
-from streamcal.parameters.given import one_of, whole_number
 from streamcal.parameters.inputs import check_label, check_weight
 from streamcal.parameters.keys import LARGEST_WHOLE
+from streamcal.parameters.numbers import one_of, whole_number
 from streamcal.parameters.types import FloatArray, Label, Time, Times
 from streamcal.saved import own_class
 

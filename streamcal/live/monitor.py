@@ -14,8 +14,8 @@ from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_forecasts, check_probabilities, check_probability, check_true
-from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.numbers import real_number, whole_number
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.saved import WithState
 from streamcal.states import Field, attribute, ensure, flag, load_fields, maybe, unread, whole, write_fields

@@ -33,8 +33,8 @@ from streamcal.live.pairs import check_pairs, pairs_of
 from streamcal.live.segmented import Segmented
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
-from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_label, check_scores, check_weight
+from streamcal.parameters.numbers import real_number, whole_number
 from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time
 from streamcal.states import (
     ROUNDING,

@@ -39,8 +39,8 @@ from streamcal.live.levels import (
 from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_label, check_scores, check_weight
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time
 from streamcal.states import Field as StateField
 from streamcal.states import attribute, ensure, listed, maybe, part, row, unread, weight_scale_state, whole

@@ -24,7 +24,6 @@ from streamcal.metrics.base import check_probability
 from streamcal.metrics.log_loss_difference import LogLossDifference
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import (
     check_batch,
     check_label,
@@ -33,6 +32,7 @@ from streamcal.parameters.inputs import (
     check_weight,
     of_one_kind,
 )
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import Columns, FloatArray, Keys, Label, Time, Times
 from streamcal.saved import WithState

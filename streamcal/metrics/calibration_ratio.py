@@ -11,7 +11,7 @@ from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import Forecasts, dot
 from streamcal.metrics.label_weights import weights_by_label
 from streamcal.metrics.reliability import wilson_interval
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 
 
 class CalibrationRatio(Metric):

@@ -15,7 +15,7 @@ from streamcal.kernels.tree.centred_blocks import centred_blocks
 from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import CellColumns, calibrated_labels
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
-from streamcal.parameters.given import one_of, real_number
+from streamcal.parameters.numbers import one_of, real_number
 from streamcal.parameters.types import FloatArray
 
 Loss = Literal["brier", "log"]

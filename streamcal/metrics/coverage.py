@@ -6,7 +6,7 @@ import math
 
 from streamcal.errors import InputError
 from streamcal.metrics.distribution import DistributionMetric
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.recalibrated import complete
 

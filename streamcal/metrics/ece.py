@@ -8,7 +8,7 @@ from streamcal.errors import InputError
 from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import CellColumns
 from streamcal.metrics.reliability import ReliabilityData, first_cells, reliability_data
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.numbers import real_number, whole_number
 
 
 class EqualMassECE(Metric):

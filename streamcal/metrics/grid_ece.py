@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from streamcal.errors import InputError
 from streamcal.metrics.base import Summed
 from streamcal.metrics.fieldwise import FieldwiseECE, LevelData
-from streamcal.parameters.given import real_number, whole_number
 from streamcal.parameters.inputs import check_scores_matrix
+from streamcal.parameters.numbers import real_number, whole_number
 from streamcal.parameters.types import FloatArray, Label
 
 #: The most cells along an axis.

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamcal.metrics.base import Metric
 from streamcal.metrics.cells import Forecasts
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 
 #: Lower bound of the probability of the observed label. A label with predicted probability 0 has an infinite loss;
 #: clipped, it has a loss that this constant determines and not the model: 13.8 nats. Typical click and conversion

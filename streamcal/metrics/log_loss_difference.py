@@ -17,8 +17,8 @@ from streamcal.metrics.base import MANY, check_forecasts, check_probability, che
 from streamcal.metrics.cells import Forecasts, dot
 from streamcal.metrics.label_weights import weights_by_label
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP, capped_log_loss
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray, Label
 from streamcal.states import ROUNDING, ensure, number, row, whole

@@ -14,8 +14,8 @@ from streamcal.metrics.base import Summed, check_true
 from streamcal.metrics.ece import EqualMassECE
 from streamcal.metrics.log_loss import LOG_LOSS_CLIP
 from streamcal.multiclass.labels import ClassLabel, ClassScores, check_class, read_batch, read_observation
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import FORECASTS, check_weight
+from streamcal.parameters.numbers import real_number
 
 
 class MulticlassMetric(Summed):

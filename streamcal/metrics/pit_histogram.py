@@ -8,7 +8,7 @@ import numpy as np
 
 from streamcal.errors import RetractionError
 from streamcal.metrics.distribution import DistributionMetric
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import Distribution
 from streamcal.regression.reading import pit_interval

@@ -24,8 +24,8 @@ from streamcal.multiclass.labels import (
     with_label,
 )
 from streamcal.multiclass.softmax import ScaledLogsMap
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_weight
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.types import Time, Times
 from streamcal.states import (
     HEAVIEST,

@@ -16,7 +16,7 @@ from streamcal.maps.base import frozen
 from streamcal.multiclass.base import MulticlassCalibrator, MulticlassMap, VectorSharesMap
 from streamcal.multiclass.labels import ClassLabel, in_order
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.solvers.softmax import Part, fit_softmax
 from streamcal.statistics.class_table import LOG_FLOOR, ClassPoints, ClassTable, log_scores, log_scores_many

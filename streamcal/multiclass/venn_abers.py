@@ -14,7 +14,7 @@ from streamcal.multiclass.binary_subproblems import BinarySubproblems
 from streamcal.multiclass.labels import ClassLabel, ClassScores, read_scores
 from streamcal.multiclass.strategies import OneAgainstOne, OneAgainstRest, Strategy, Subproblem, coupled
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.types import FloatArray, Time, Times
 
 STRATEGIES: dict[str, type[Strategy]] = {"ovr": OneAgainstRest, "ovo": OneAgainstOne}

@@ -29,7 +29,7 @@ from datetime import timedelta
 from typing import Literal
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import one_of, real_number
+from streamcal.parameters.numbers import one_of, real_number
 from streamcal.parameters.settings import OMITTED, Setting, written_fields
 from streamcal.parameters.spans import in_seconds
 

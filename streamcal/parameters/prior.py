@@ -10,8 +10,8 @@ import numpy as np
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import sigmoids
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import LARGEST_WEIGHT
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit, Probability, Scale
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray

@@ -22,8 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import logit, logits, sigmoid, sigmoids
-from streamcal.parameters.given import plain_number
 from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.numbers import plain_number
 from streamcal.parameters.settings import OMITTED, Setting, is_written
 from streamcal.parameters.types import FloatArray
 

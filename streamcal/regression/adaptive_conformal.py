@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from sortedcontainers import SortedList
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import one_of, real_number, whole_number
+from streamcal.parameters.numbers import one_of, real_number, whole_number
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import CalibratedDistribution, Distribution

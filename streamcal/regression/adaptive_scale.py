@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import plain_number, real_number
+from streamcal.parameters.numbers import plain_number, real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap, SequentialDistributionCalibrator
 from streamcal.regression.distributions import Distribution

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from streamcal.errors import InputError
 from streamcal.parameters.columns import as_array
-from streamcal.parameters.given import is_number, plain_number
+from streamcal.parameters.numbers import is_number, plain_number
 from streamcal.parameters.types import FloatArray
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)

@@ -16,8 +16,8 @@ from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import InputError
 from streamcal.lazy import Methods
 from streamcal.learners.choosing import chosen
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Piecewise

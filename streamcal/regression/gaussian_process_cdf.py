@@ -16,7 +16,7 @@ from streamcal.errors import InputError, SolverError
 from streamcal.kernels.common.logistic import sigmoids
 from streamcal.learners.additive import Additive, require
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of, real_number, whole_number
+from streamcal.parameters.numbers import one_of, real_number, whole_number
 from streamcal.parameters.scales import Interval, Scale
 from streamcal.parameters.settings import Setting
 from streamcal.parameters.types import FloatArray

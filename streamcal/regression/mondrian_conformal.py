@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import InputError
 from streamcal.learners.additive import Additive
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
 from streamcal.parameters.inputs import check_outcome, check_scores
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.types import FloatArray, Time
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.conformal_predictive import ConformalPredictive

@@ -19,7 +19,7 @@ from streamcal.kernels.normal.ramp_chain import depths_of
 from streamcal.kernels.tree.rank_tree import RankTree, levels_around, weights_around
 from streamcal.learners.additive import Additive
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of
+from streamcal.parameters.numbers import one_of
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import real_number
+from streamcal.parameters.numbers import real_number
 from streamcal.regression.pit_calibrator import Levels, PITCalibrator
 
 

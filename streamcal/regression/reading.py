@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from streamcal.errors import InputError
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_scores
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.distributions import CalibratedDistribution, Distribution, Normal, Piecewise
 from streamcal.statistics.pits import FURTHEST

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 
 from streamcal.learners.additive import Additive
 from streamcal.parameters.forgetting import Forever, Forgetting
-from streamcal.parameters.given import one_of, real_number
+from streamcal.parameters.numbers import one_of, real_number
 from streamcal.parameters.types import FloatArray
 from streamcal.regression.base import DistributionCalibrator, DistributionMap
 from streamcal.regression.distributions import LOG_SQRT_2PI, CalibratedDistribution, Distribution, Normal

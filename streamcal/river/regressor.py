@@ -15,8 +15,8 @@ from streamcal.errors import InputError
 from streamcal.learners.choosing import chosen
 from streamcal.learners.pending import Pending
 from streamcal.names import suggesting
-from streamcal.parameters.given import real_number
 from streamcal.parameters.inputs import check_outcome, check_weight
+from streamcal.parameters.numbers import real_number
 from streamcal.parameters.types import Time
 from streamcal.regression import METHODS, CalibratedDistribution, Composition, DistributionCalibrator, Normal, Sample
 from streamcal.river.bases import Issues, Regressor, ShowsCalibrator, taken_by_base, takes, takes_to_predict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from streamcal.parameters.given import real_number, whole_number
+from streamcal.parameters.numbers import real_number, whole_number
 from streamcal.serving.tokens import Tokens
 
 #: Characters of an id or a version, and of a field or a level of `keys`.

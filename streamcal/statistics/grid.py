@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamcal.kernels.cells.grid_cells import CellFinder
 from streamcal.kernels.common.logistic import sigmoids
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Probability, Scale
 from streamcal.parameters.showing import shown, shown_table
 from streamcal.parameters.types import FloatArray

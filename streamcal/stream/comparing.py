@@ -26,7 +26,7 @@ from streamcal.live.segmented import Effect, Segmented
 from streamcal.metrics import CORP, Brier, CalibrationRatio, DebiasedECE, LogLoss, LogLossDifference
 from streamcal.metrics.cells import Forecasts
 from streamcal.names import did_you_mean, suggesting
-from streamcal.parameters.given import whole_number
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT
 from streamcal.parameters.showing import html_table
 from streamcal.parameters.types import FloatArray

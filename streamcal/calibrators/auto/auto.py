@@ -19,8 +19,8 @@ from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.auto_steps import AutoSteps
 from streamcal.kernels.newton.online_newton import log_odds
 from streamcal.maps.knots import LogOddsMap
-from streamcal.parameters.given import whole_number
 from streamcal.parameters.inputs import check_score, check_scores
+from streamcal.parameters.numbers import whole_number
 from streamcal.parameters.scales import LOGIT_LIMIT, Logit
 from streamcal.parameters.types import FloatArray, Keys, Label, Time, Times
 from streamcal.states import Field
