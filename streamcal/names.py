@@ -54,19 +54,19 @@ class Suggesting(ABCMeta):
                 return cls.__dict__["_signature"]
             if cls.__init__ is object.__init__:
                 return inspect.Signature()
-            found = inspect.signature(cls.__init__)
-            return found.replace(parameters=list(found.parameters.values())[1:])
+            own = inspect.signature(cls.__init__)
+            return own.replace(parameters=list(own.parameters.values())[1:])
 
         @__signature__.setter
-        def __signature__(cls, found):
-            cls._signature = found
+        def __signature__(cls, signature):
+            cls._signature = signature
 
-        def __call__(cls, *args, **given):
+        def __call__(cls, *args, **named):
             """Make an object; the `TypeError` of an unknown parameter lists the known ones."""
             try:
-                return super().__call__(*args, **given)
+                return super().__call__(*args, **named)
             except TypeError as error:
-                suggested = _suggested(error, cls, given)
+                suggested = _suggested(error, cls, named)
                 if suggested is None:
                     raise
                 raise suggested from None

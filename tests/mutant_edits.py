@@ -653,8 +653,8 @@ MUTANTS = [
     Mutant(
         "columns-give-the-weight-of-the-impression",
         "live/label_join.py",
-        "told(tuple.__new__(Issued, issued)._replace(w=w), y)",
-        "told(tuple.__new__(Issued, issued), y)",
+        "on_label(tuple.__new__(Issued, issued)._replace(w=w), y)",
+        "on_label(tuple.__new__(Issued, issued), y)",
         "in columns, what watches labels is given the weight of the impression, not that of the label",
         "test_pending_columns",
     ),
@@ -862,8 +862,8 @@ MUTANTS = [
     Mutant(
         "store-damage-unseen",
         "live/level_store.py",
-        "len(found) == size + 4 and found[size:] == _checksum(found[:size], name)",
-        "len(found) == size + 4",
+        "len(content) == size + 4 and content[size:] == _checksum(content[:size], name)",
+        "len(content) == size + 4",
         "a damaged row of a level is believed",
         "test_level_store",
     ),

@@ -1142,8 +1142,8 @@ DAMAGES = [
     ("learned", "held", 0, "id", ["7"] * 40),
     ("learned", "held", 0, "id", [True] * 40),
     ("learned", "held", 0, "keys", {"each": "[null]", "of": [1] * 40}),
-    ("learned", "held", 0, "said", "sizes", 0, 3),
-    ("learned", "held", 0, "said", "sizes", 0, -1),
+    ("learned", "held", 0, "records", "sizes", 0, 3),
+    ("learned", "held", 0, "records", "sizes", 0, -1),
     ("learned", "held", 0, "id", []),
     ("learned", "held", 0, "p", 0, 1.5),
     ("learned", "held", 0, "p", None),
@@ -1212,7 +1212,7 @@ def test_forecasts_of_which_nothing_was_said_are_read():
     join = LabelJoin(OnlinePlatt(discount=1.0), HORIZON)
     join.issue("a", 0.5, 0.0)
     state = join.state_dict()
-    again = LabelJoin.from_state(changed(state, "learned", "held", 0, "said", {"sizes": [0], "values": []}))
+    again = LabelJoin.from_state(changed(state, "learned", "held", 0, "records", {"sizes": [0], "values": []}))
     assert again.state_dict() == state
 
 

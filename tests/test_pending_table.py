@@ -70,7 +70,7 @@ def assert_same(table: Any, rows: Rows) -> None:
         assert type(table.id_at(place)) is type(id)
         assert table.issued(place) == row
         assert list(map(type, table.issued(place))) == list(map(type, row))
-        assert (table.said(place), table.outcome(place), table.number(place)) == (said, outcome, row[8])
+        assert (table.record(place), table.outcome(place), table.number(place)) == (said, outcome, row[8])
     assert table.numbers(table.first, table.end).tolist() == [row[8] for row, _, _ in rows.values()]
     assert not table.has_twice()
 
@@ -107,7 +107,7 @@ def lived(table: Any, steps: list[Any], make: Callable[[], Any]) -> None:
                 table.set_outcome(table.first + place, *values[1])
                 rows[id][2] = values[1]
             elif verb == "said":
-                table.set_said(table.first + place, values[1])
+                table.set_record(table.first + place, values[1])
                 rows[id][1] = values[1]
             else:
                 kept = np.array([values[1] >> (k % 16) & 1 == 0 for k in range(len(rows) - place)], dtype=np.bool_)

@@ -744,7 +744,7 @@ def test_what_is_damaged_in_a_forecast_is_left_out():
     for said in ([], [0.0], [7.0, 0.5, 0.0], [0.0, 0.5, 99.0], [1.0, 9.0, -3.0], [1.0, 0.5, 0.0, 0.0, 0.4, 1.0, 0.3]):
         join = late(kinds(), *overconfident(5))
         state = join.state_dict()
-        written = state["learned"]["held"][0]["said"]
+        written = state["learned"]["held"][0]["records"]
         sizes, values = written["sizes"], written["values"]
         damaged = np.array(said, dtype=np.float64).view(np.int8).tolist()
         written["values"] = [*damaged, *values[sizes[0] :]]

@@ -88,9 +88,9 @@ class Groups:
         self._free: list[int] = []
 
     def __getitem__(self, number: int) -> Group:
-        found = self._groups[number]
-        assert found is not None
-        return found
+        group = self._groups[number]
+        assert group is not None
+        return group
 
     def add(self, group: Group) -> int:
         """Return the number of a group, a new one if need be."""
@@ -151,8 +151,8 @@ class Bucket:
         "n",
         "of",
         "place",
+        "records",
         "rows",
-        "said",
         "scores",
         "serial",
         "used",
@@ -165,7 +165,9 @@ class Bucket:
         self.issued = 0  #: predictions issued in it
         self.counted = 0  #: those of them that are in rows
         self.rows: Any = CountedRows()
-        self.said: list[bytes | None] = []  #: by row, what `VersionLearner.issue` returned; empty where there are none
+        self.records: list[
+            bytes | None
+        ] = []  #: by row, what `VersionLearner.issue` returned; empty where there are none
         self.of: set[int] = set()  #: the numbers of its groups
         self.used: dict[Any, int] = {}  #: their numbers by group, as far as this process has looked them up
         self.clicks = clicks  #: which of its predictions were clicked
@@ -210,8 +212,8 @@ class Bucket:
         """Bytes of its columns and of its clicks."""
         columns = (self.scores, self.groups, self.n, self.clicked, self.early)
         rows = 0 if self.rows is None else self.rows.nbytes
-        said = sum(len(one) for one in self.said if one is not None)
-        return rows + said + int(self.clicks.nbytes) + sum(int(one.nbytes) for one in columns)
+        records = sum(len(one) for one in self.records if one is not None)
+        return rows + records + int(self.clicks.nbytes) + sum(int(one.nbytes) for one in columns)
 
 
 def _short(numbers: Whole) -> Whole:

@@ -390,10 +390,10 @@ class CountedJoin(Joining):
 
     def _note_row(self, bucket: Bucket, learner: VersionLearner, score: float, group: Group) -> None:
         """Remember what the parts of a mixture say of the first score of a row: the same throughout the bucket."""
-        said = None
+        record = None
         if _is_judged(learner):
-            said = learner.issue(score * self._factor, group.keys, bucket.place * self.spans.bucket, group.w)[1]
-        bucket.said.append(said)
+            record = learner.issue(score * self._factor, group.keys, bucket.place * self.spans.bucket, group.w)[1]
+        bucket.records.append(record)
 
     def _make_room(self) -> bool:
         """Forget buckets that were learned, the oldest first, until there is room; return whether there is."""
@@ -535,17 +535,17 @@ class CountedJoin(Joining):
         self, learner: VersionLearner, scores: FloatArray, t: FloatArray, of: Whole | None, groups: list[Group]
     ) -> FloatArray:
         """Return probabilities of one version, those of `issue` up to rounding."""
-        given = scores * self._factor
+        calibrated_scores = scores * self._factor
         calibrator = learner.calibrator
         if learner.before is not None or learner._timed or not calibrator.n:
             each = [0] * len(scores) if of is None else of.tolist()
-            rows = zip(given.tolist(), each, t.tolist(), strict=True)
+            rows = zip(calibrated_scores.tolist(), each, t.tolist(), strict=True)
             p = np.array([learner.predict(score, groups[group].keys, time) for score, group, time in rows])
         else:
             levels = [one.keys or {} for one in groups]
             each = [0] * len(scores) if of is None else of.tolist()
             columns = {name: [levels[one].get(name) for one in each] for name in calibrator.fields}
-            p = np.asarray(calibrator.predict_many(given, keys=calibrator._own_keys(columns)))
+            p = np.asarray(calibrator.predict_many(calibrated_scores, keys=calibrator._own_keys(columns)))
         if self._factor == 1.0:
             return p
         return np.maximum(p, np.minimum(p / self._factor, np.maximum(HIGHEST, scores)))
@@ -726,7 +726,7 @@ class CountedJoin(Joining):
             self._counts["learned"] += int(total[rows].sum())
             self._counts["positives"] += positives
             self._counts["timed_out"] += int(total[rows].sum()) - positives
-        bucket.said = []
+        bucket.records = []
 
     def _learn_rows(self, bucket: Bucket, learner: VersionLearner, rows: NDArray[np.intp], clicked: Whole) -> None:
         """Learn the labels of rows of one version."""
@@ -739,8 +739,8 @@ class CountedJoin(Joining):
             for part in spread(counts.ravel()):
                 for stream in part.tolist():
                     row, y = divmod(stream, 2)
-                    one, said = ones[row]
-                    learner.learn(one.score, one, said, bool(y))
+                    one, record = ones[row]
+                    learner.learn(one.score, one, record, bool(y))
             return
         calibrator, time = learner.calibrator, t if learner._timed else None
         if in_bulk(learner):
@@ -767,10 +767,10 @@ class CountedJoin(Joining):
         turned = self._has_turned(bucket.first)
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             group = self._groups[int(bucket.groups[row])]
-            said = bucket.said[row]
+            record = bucket.records[row]
             if turned:  # its parts said something else: of labels learned at another age
-                said = learner.issue(score, group.keys, t, group.w)[1]
-            yield Issued(0, 0.5, score, t, group.version, group.keys, group.w, t, 0), said
+                record = learner.issue(score, group.keys, t, group.w)[1]
+            yield Issued(0, 0.5, score, t, group.version, group.keys, group.w, t, 0), record
 
     def _correct(self, bucket: Bucket, row: int, issued: float, t: float, cell: int) -> None:
         """Turn a negative label that was learned into a positive one, where a click asks for it and that is exact."""

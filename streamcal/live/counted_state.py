@@ -74,7 +74,7 @@ def bucket_of(bucket: Bucket) -> dict[str, Any]:
     clicked, early = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     some = min(size, len(bucket.clicked))
     clicked[:some], early[:some] = bucket.clicked[:some], bucket.early[:some]
-    said = None if all(one is None for one in bucket.said) else bucket.said
+    records = None if all(one is None for one in bucket.records) else bucket.records
     return {
         **{name: getattr(bucket, name) for name in ("serial", "place", "first", "issued", "counted", "grown")},
         "learned": bucket.learned,
@@ -88,8 +88,12 @@ def bucket_of(bucket: Bucket) -> dict[str, Any]:
         "exact": bool(bucket.clicks.exact),
         "clicks": bucket.clicks.places(),
         "delays": list(bucket.delays),
-        "sizes": None if said is None else np.array([0 if one is None else len(one) for one in said], dtype=np.int64),
-        "said": None if said is None else b64encode(b"".join([one for one in said if one is not None])).decode(),
+        "sizes": None
+        if records is None
+        else np.array([0 if one is None else len(one) for one in records], dtype=np.int64),
+        "records": None
+        if records is None
+        else b64encode(b"".join([one for one in records if one is not None])).decode(),
     }
 
 
@@ -137,7 +141,7 @@ def _bucket(value: Any, params: Mapping[str, Any], head: Mapping[str, Any]) -> B
     columns = {name: counts() for name in ("keys", "n", "clicked", "early")}
     fields = {**dict.fromkeys(names, whole()), **columns, "place": whole(-MOST), "learned": flag, "open": flag}
     fields |= {"scores": numbers(None), "differences": maybe(numbers(None)), "exact": flag, "clicks": counts()}
-    fields |= {"delays": listed(whole(), CELLS + 2), "sizes": maybe(counts()), "said": maybe(text(2**31))}
+    fields |= {"delays": listed(whole(), CELLS + 2), "sizes": maybe(counts()), "records": maybe(text(2**31))}
     one = record(fields)(value)
     size = len(one["keys"])
     ensure(all(len(one[name]) == size for name in (*columns, "scores")), "rows have columns of several lengths")
@@ -150,7 +154,7 @@ def _bucket(value: Any, params: Mapping[str, Any], head: Mapping[str, Any]) -> B
         one["serial"], one["place"], one["first"], ClickFilter(bits, one["clicks"].tolist(), one["exact"]), 0
     )
     bucket.issued, bucket.counted, bucket.grown = one["issued"], one["counted"], one["grown"]
-    bucket.delays, bucket.learned, bucket.said = one["delays"], one["learned"], _said(one, size)
+    bucket.delays, bucket.learned, bucket.records = one["delays"], one["learned"], _records(one, size)
     ensure(1 <= bucket.grown <= CELLS + 1 and bucket.counted <= bucket.issued, "a bucket counts what it has not")
     ensure(bucket.learned or (one["clicked"] <= one["n"]).all(), "there are more clicks than predictions")
     ensure((one["early"] <= one["clicked"]).all(), "there are more early clicks than clicks")
@@ -166,12 +170,12 @@ def _bucket(value: Any, params: Mapping[str, Any], head: Mapping[str, Any]) -> B
     return bucket
 
 
-def _said(one: Mapping[str, Any], size: int) -> list[bytes | None]:
+def _records(one: Mapping[str, Any], size: int) -> list[bytes | None]:
     """Read what is remembered of the predictions of each row."""
     if one["sizes"] is None:
         return [None] * size if not one["learned"] else []
-    ensure(len(one["sizes"]) == size and one["said"] is not None, "what is remembered is of other rows")
-    content, ends = b64decode(one["said"], validate=True), np.cumsum(one["sizes"])
+    ensure(len(one["sizes"]) == size and one["records"] is not None, "what is remembered is of other rows")
+    content, ends = b64decode(one["records"], validate=True), np.cumsum(one["sizes"])
     ensure((int(ends[-1]) if size else 0) == len(content), "more or less is remembered than there are rows")
     return [content[a:b] if a < b else None for a, b in pairwise([0, *ends.tolist()])]
 

@@ -137,12 +137,12 @@ class Holding(ABC):
         while self.waiting >= self.max_held:
             self._set_stride(2 * self._stride)
             numbers = table.numbers(self._unlearned, table.end).astype(np.uint64)
-            kept = self._chosen(numbers)
-            for place in (self._unlearned + np.flatnonzero(~kept)).tolist():
-                if table.said(place) is not None:
+            chosen = self._chosen(numbers)
+            for place in (self._unlearned + np.flatnonzero(~chosen)).tolist():
+                if table.record(place) is not None:
                     self._give_up(place)
-            self._counts["unheld"] += len(kept) - int(kept.sum())
-            table.keep(self._unlearned, kept)
+            self._counts["unheld"] += len(chosen) - int(chosen.sum())
+            table.keep(self._unlearned, chosen)
 
     def _limit(self, most: int, most_unknown: int) -> bool:
         """Set the limits and forget what is beyond them; return whether they are others than before."""

@@ -147,7 +147,7 @@ def _columns(table: PendingTable, columns: dict[str, Any], begin: int, end: int)
         "at": None if (t == columns["at"]).all() else columns["at"],
         "version": _written_versions(table, columns["levels"]),
         "keys": _written_keys(table, columns["levels"]),
-        "said": _written_said(columns["said"], size),
+        "records": _written_records(columns["records"], size),
         "of": of,
         "positive": (flags[of] & POSITIVE).astype(np.bool_),
         "negative": (flags[of] & NEGATIVE).astype(np.bool_),
@@ -201,7 +201,7 @@ def _first_seen(rows: IntArray) -> tuple[IntArray, IntArray]:
     return distinct[order], places[of.ravel()]
 
 
-def _written_said(records: Any, size: int) -> Any:
+def _written_records(records: Any, size: int) -> Any:
     """Return what is remembered as one array of signed bytes, and how many are those of each prediction."""
     if records is None:
         return None
@@ -272,7 +272,7 @@ def _held(value: Any, most: int) -> PendingTable:
 def _read_columns(table: PendingTable, value: Any) -> None:
     """Read predictions and outcomes that `_columns` wrote into a table."""
     fields = {"id": _ids, "p": numbers(None, least=0.0, most=1.0), "score": numbers(None), "t": numbers(None)}
-    fields |= {"version": maybe(_versions), "keys": maybe(_keys), "said": maybe(_all_said)}
+    fields |= {"version": maybe(_versions), "keys": maybe(_keys), "records": maybe(_records)}
     fields |= {"w": numbers(None, least=0.0, most=LARGEST_WEIGHT), "at": maybe(numbers(None)), "number": counts()}
     fields |= {"of": counts(), "positive": listed(flag), "negative": listed(flag), "when": numbers(None)}
     fields |= {"cell": maybe(counts()), "weight": maybe(listed(maybe(number(0.0, LARGEST_WEIGHT))))}
@@ -280,12 +280,12 @@ def _read_columns(table: PendingTable, value: Any) -> None:
     size, at = len(read["p"]), read["t"] if read["at"] is None else read["at"]
     versions, version_of = read["version"] or (None, None)
     keys, keys_of = read["keys"] or (None, None)
-    parts = (read["id"], read["score"], read["t"], read["w"], at, read["number"], version_of, keys_of, read["said"])
+    parts = (read["id"], read["score"], read["t"], read["w"], at, read["number"], version_of, keys_of, read["records"])
     ensure(all(one is None or len(one) == size for one in parts), "predictions have columns of several lengths")
     ids = read["id"]
     whole_ids = {"key": ids, "flags": np.zeros(size, dtype=np.uint8), "sizes": None, "texts": None}
     columns = whole_ids if isinstance(ids, np.ndarray) else table.keyed(ids)
-    columns |= {"p": read["p"], "score": read["score"], "at": at, "number": read["number"], "said": read["said"]}
+    columns |= {"p": read["p"], "score": read["score"], "at": at, "number": read["number"], "records": read["records"]}
     columns["t"] = None if read["at"] is None else read["t"]
     columns["w"] = None if (read["w"] == 1.0).all() else read["w"]
     columns["levels"] = table.numbered(versions, version_of, keys, keys_of)
@@ -358,7 +358,7 @@ def _keys(value: Any) -> tuple[list[Keys | None], IntArray]:
     return each, _places(read["of"], len(each))
 
 
-def _all_said(value: Any) -> Any:
+def _records(value: Any) -> Any:
     read = record({"sizes": counts(), "values": _bytes})(value)
     sizes, content = read["sizes"], read["values"]
     total = int(sizes.sum())

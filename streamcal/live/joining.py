@@ -55,12 +55,12 @@ def checked_spans(
     window = None if early is None else seconds(early, "early")
     between = "a number between 0 and 1, both excluded"
     share = real_number(early_share, "early_share", between, above=0.0, below=1.0)
-    kept = span if late is None else seconds(late, "late", or_zero=True)
+    remembered = span if late is None else seconds(late, "late", or_zero=True)
     if window is not None and not window < span:
         raise InputError(f"early={early!r} is not possible; give less than the horizon, {horizon!r}, or None")
     if window is not None and calibrator.scale.domain != (0.0, 1.0):
         raise InputError(f"early needs scores that are probabilities, {calibrator!r} takes others; leave it out")
-    return span, window, float(share), kept
+    return span, window, float(share), remembered
 
 
 class Joining(WithState):
@@ -131,8 +131,8 @@ class Joining(WithState):
         Each version has its name, its calibrator, and the calibrator's weight in predictions. The map of the version
         before has the rest of the weight.
         """
-        kept = self._versions.items()
-        return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in kept]
+        versions = self._versions.items()
+        return [(name, one.calibrator, 1.0 if one.before is None else 1.0 - one.weight) for name, one in versions]
 
     def early_share(self) -> tuple[float, float]:
         """Return the share of clicks known within `early`, and its standard error; needs `early`.
@@ -196,8 +196,8 @@ class Joining(WithState):
         """Return the calibrator and the spans as arguments of the constructor."""
         horizon, early, _, late = self.spans[:4]
         window = "" if early is None else f", early={early!r}"
-        kept = "" if late == horizon else f", late={late!r}"
-        return f"{self.calibrator!r}, horizon={horizon!r}{window}{kept}"
+        remembered = "" if late == horizon else f", late={late!r}"
+        return f"{self.calibrator!r}, horizon={horizon!r}{window}{remembered}"
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -364,10 +364,10 @@ class Joining(WithState):
 
     def _levels_stored(self) -> Callable[[], None]:
         """Return what to call when the state written last is safe: states before it need no levels in a store."""
-        found = [(rows, rows.number) for rows in map(_rows_of, self._versions.values()) if rows is not None]
+        numbered = [(rows, rows.number) for rows in map(_rows_of, self._versions.values()) if rows is not None]
 
         def stored() -> None:
-            for rows, number in found:
+            for rows, number in numbered:
                 rows.stored(number)
 
         return stored

@@ -163,14 +163,14 @@ class LabelJoin(Holding, Joining):
     _begun_again = "begin again without it, or turn the clock of a journal back with migrate(clock=)"
     _used_again = "give its parameters or another path, or migrate it (streamcal.live.migrate, or serve --migrate)"
 
-    def __new__(cls, *given: Any, pending: str = "each", **named: Any) -> Any:
+    def __new__(cls, *arguments: Any, pending: str = "each", **named: Any) -> Any:
         """Return a join; where predictions are to be counted, a `CountedJoin`."""
         counts = one_of(pending, "pending", tuple(OWN)) == "counts"
         kind, other = ("counts", "each") if counts else ("each", "counts")
         for name in OWN[other]:
             if name in named:
                 raise InputError(f"{name}= needs pending={other!r}; leave it out for pending={kind!r}")
-        return CountedJoin(*given, **named) if counts else super().__new__(cls)
+        return CountedJoin(*arguments, **named) if counts else super().__new__(cls)
 
     @classmethod
     def _of_class(cls, name: Any) -> Any:
@@ -335,9 +335,9 @@ class LabelJoin(Holding, Joining):
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
         if served is not None and learner.traceless:
-            p, said = served, None
+            p, record = served, None
         else:
-            p, said = learner.issue(score * self._factor, keys, t, w, apart=self._factor != 1.0)
+            p, record = learner.issue(score * self._factor, keys, t, w, apart=self._factor != 1.0)
             if served is not None:
                 p = served
             elif self._factor != 1.0:
@@ -351,12 +351,12 @@ class LabelJoin(Holding, Joining):
         if self._journal is not None:
             self._journal.append(events.issued(one))
         if self._room(number):
-            place = self._table.add(id, p, score, t, version, keys, w, self._clock, number, said)
+            place = self._table.add(id, p, score, t, version, keys, w, self._clock, number, record)
             if self._aside and id in self._aside:
                 self._match(place, one)
         else:
             self._counts["unheld"] += 1
-            learner.give_up(score * self._factor, keys, said)
+            learner.give_up(score * self._factor, keys, record)
         return one
 
     def issue_many(
@@ -412,40 +412,40 @@ class LabelJoin(Holding, Joining):
         >>> p.round(9).tolist(), join.waiting
         ([0.1, 0.2, 0.3], 3)
         """
-        given, numbers, times, weights = self._columns_of(ids, scores, t, w)
-        if keys is not None and len(keys) != len(given):
-            raise InputError(f"{len(keys)} keys are not possible for {len(given)} ids; give one for each, or None")
-        p = np.empty(len(given))
+        ids, numbers, times, weights = self._columns_of(ids, scores, t, w)
+        if keys is not None and len(keys) != len(ids):
+            raise InputError(f"{len(keys)} keys are not possible for {len(ids)} ids; give one for each, or None")
+        p = np.empty(len(ids))
         plain = version is None or check_id(version, "version") == self._newest
-        rows = Rows(given, numbers, times, weights)
+        rows = Rows(ids, numbers, times, weights)
         if plain and keys is not None:
             rows = rows._replace(keys=self._plain_keys(keys))
             plain = rows.keys is not None
         at = 0
-        while at < len(given):
+        while at < len(ids):
             if plain:
                 at = self._issue_rows(rows, at, p)
-            for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
+            for k in range(at, min(at + RETRIED, len(ids)) if plain else len(ids)):
                 time = times[k] if isinstance(times, list) else float(times[k])
                 some = None if keys is None else keys[k]
-                p[k] = self.issue(given[k], float(numbers[k]), time, keys=some, version=version, w=float(weights[k])).p
+                p[k] = self.issue(ids[k], float(numbers[k]), time, keys=some, version=version, w=float(weights[k])).p
                 at = k + 1
         return p
 
     def _columns_of(self, ids: Any, values: Any, t: Any, w: Any) -> tuple[list[Id], FloatArray, Any, FloatArray]:
         """Return ids, scores or labels, times and weights, of one length; times that are dates as a list."""
-        given = ids_of(ids)
+        ids = ids_of(ids)
         numbers = np.asarray(values, dtype=np.float64)
         times = t.tolist() if isinstance(t, np.ndarray) and t.dtype == object else t
         if not (isinstance(times, (list, tuple)) and not all(type(one) in (float, int) for one in times)):
             times = np.ascontiguousarray(times, dtype=np.float64)
-        weights = np.broadcast_to(1.0 if w is None else np.asarray(w, dtype=np.float64), (len(given),))
-        if not numbers.shape == (len(given),) == (len(times),):
+        weights = np.broadcast_to(1.0 if w is None else np.asarray(w, dtype=np.float64), (len(ids),))
+        if not numbers.shape == (len(ids),) == (len(times),):
             raise InputError(
-                f"{len(given)} ids, values of shape {numbers.shape} and {len(times)} times are not possible; give one "
-                "value and one time for each id"
+                f"{len(ids)} ids, values of shape {numbers.shape} and {len(times)} times are not possible; "
+                "give one value and one time for each id"
             )
-        return given, np.ascontiguousarray(numbers), times if isinstance(times, np.ndarray) else list(times), weights
+        return ids, np.ascontiguousarray(numbers), times if isinstance(times, np.ndarray) else list(times), weights
 
     def _plain_keys(self, keys: Sequence[Any]) -> list[Keys | None] | None:
         """Return the levels of rows that compiled steps take; None where they have to be checked one by one."""
@@ -635,17 +635,17 @@ class LabelJoin(Holding, Joining):
         InputError
             As `resolve`. Outcomes before the one that is refused have been taken.
         """
-        given, labels, times, weights = self._columns_of(ids, y, t, w)
-        known = np.ones(len(given), dtype=np.bool_)
+        ids, labels, times, weights = self._columns_of(ids, y, t, w)
+        known = np.ones(len(ids), dtype=np.bool_)
         plain = w is None and self._curve is None and bool(((labels == 0.0) | (labels == 1.0)).all())
         positive = (labels > 0.0).astype(np.uint8)
         at = 0
-        while at < len(given):
+        while at < len(ids):
             if plain:
-                at = self._resolve_rows(given, positive, times, at)
-            for k in range(at, min(at + RETRIED, len(given)) if plain else len(given)):
+                at = self._resolve_rows(ids, positive, times, at)
+            for k in range(at, min(at + RETRIED, len(ids)) if plain else len(ids)):
                 time = times[k] if isinstance(times, list) else float(times[k])
-                known[k] = self.resolve(given[k], float(labels[k]), time, w=None if w is None else float(weights[k]))
+                known[k] = self.resolve(ids[k], float(labels[k]), time, w=None if w is None else float(weights[k]))
                 at = k + 1
         return known
 
@@ -785,7 +785,7 @@ class LabelJoin(Holding, Joining):
         one = issued_at(self._table, place)
         learner = self._versions.get(one.version)
         if learner is not None:
-            learner.give_up(one.score * self._factor, one.keys, self._table.said(place))
+            learner.give_up(one.score * self._factor, one.keys, self._table.record(place))
 
     def _label(self, one: Issued, outcome: Outcome | None) -> bool:
         """Return the label that an outcome means, where labels are learned as they are now."""
@@ -801,14 +801,14 @@ class LabelJoin(Holding, Joining):
         if learner is None:
             counts["refused"] += 1
             return True
-        score, one, said = issued.score * self._factor, _weighed(issued, outcome, y), self._table.said(place)
+        score, one, record = issued.score * self._factor, _weighed(issued, outcome, y), self._table.record(place)
         try:
-            if said is not None and (self._has_turned(one.number) or (one.w != issued.w and learner.weighs)):
+            if record is not None and (self._has_turned(one.number) or (one.w != issued.w and learner.weighs)):
                 # Its parts said something else: of labels learned at another age, or of another weight.
                 again = learner.issue(score, one.keys, one.t, one.w)[1]
-                learner.give_up(score, one.keys, said)
-                said = again
-            learner.learn(score, one, said, y)
+                learner.give_up(score, one.keys, record)
+                record = again
+            learner.learn(score, one, record, y)
         except StoreError as error:
             logger.warning("labels wait to be learned: %s", error)
             return False
@@ -908,10 +908,10 @@ class LabelJoin(Holding, Joining):
                 relabelled = self._curve is None and self._label(one, now) != before._label(one, outcome)
                 if one.at > due or relabelled:
                     return False
-            said = old.said(place) if keep else None
+            record = old.record(place) if keep else None
             if not keep and one.version == before._newest:
-                said = learner.issue(one.score * self._factor, one.keys, one.t, one.w)[1]
-            at = self._table.add(*one, said)
+                record = learner.issue(one.score * self._factor, one.keys, one.t, one.w)[1]
+            at = self._table.add(*one, record)
             if now is not None:
                 self._table.set_outcome(at, *now)
             return True
@@ -994,8 +994,8 @@ class LabelJoin(Holding, Joining):
         return {**self.spans._asdict(), **{name: getattr(self, name) for name in limits}}
 
     def _state(self) -> dict[str, Any]:
-        found = self._contents()
-        return {**join_state.head_of(found), "held": list(join_state.held_of(found))}
+        contents = self._contents()
+        return {**join_state.head_of(contents), "held": list(join_state.held_of(contents))}
 
     def _parts(self) -> Iterator[bytes | bytearray]:
         yield from join_state.parts_of(self._contents(), LabelJoin.__name__, self._plain_params())
@@ -1008,9 +1008,9 @@ class LabelJoin(Holding, Joining):
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
-        found = join_state.read(learned, params)
-        join = cls(found.versions[found.newest].calibrator, **params)
-        for name, value in vars(found).items():
+        contents = join_state.read(learned, params)
+        join = cls(contents.versions[contents.newest].calibrator, **params)
+        for name, value in vars(contents).items():
             setattr(join, f"_{name}", value)
         join._follow_curve()
         return join
@@ -1026,8 +1026,8 @@ def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:
     return one._replace(w=outcome.w)
 
 
-def _tell_each(labels: list[Any], told: Callable[[Issued, bool], object] | None) -> None:
+def _tell_each(labels: list[Any], on_label: Callable[[Issued, bool], object] | None) -> None:
     """Call a function with predictions, which compiled steps have noted with weights and labels."""
-    assert told is not None
+    assert on_label is not None
     for issued, w, y in labels:
-        told(tuple.__new__(Issued, issued)._replace(w=w), y)
+        on_label(tuple.__new__(Issued, issued)._replace(w=w), y)

@@ -201,15 +201,15 @@ class LevelRows:
         """Raise `StateError` unless the store has the rows that were there when the state was taken."""
         store = self._opened()
         number, chain = self._base
-        found = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
+        chains = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
         row = store.rows("SELECT kept FROM owners WHERE owner = ?", self._owner)
-        kept = [int(one) for one in json.loads(row[0][0])] if row else []
-        if found != [(chain,)] or (number != self._head() and number not in kept):
+        kept_numbers = [int(one) for one in json.loads(row[0][0])] if row else []
+        if chains != [(chain,)] or (number != self._head() and number not in kept_numbers):
             raise StateError(
                 f"the store of levels {self.path} does not have those of this state: it belongs to another one, or "
                 f"a copy has gone on since; of a store only the last {STATES} states can be loaded"
             )
-        self._kept = [one for one in kept if one <= number]
+        self._kept = [one for one in kept_numbers if one <= number]
         self._generation = store.generation
 
     def _opened(self) -> LevelStore:
@@ -217,8 +217,8 @@ class LevelRows:
         return self._store
 
     def _head(self) -> int:
-        found = self._opened().rows("SELECT max(number) FROM levels WHERE owner = ?", self._owner)
-        return found[0][0] or 0
+        rows = self._opened().rows("SELECT max(number) FROM levels WHERE owner = ?", self._owner)
+        return rows[0][0] or 0
 
     # -- what the kernel calls -------------------------------------------------------------------------------------
 
@@ -228,21 +228,21 @@ class LevelRows:
         name = _name(level)
         waiting = self._pending.get((field, name))
         if waiting is not None:
-            found = waiting[2]
+            content = waiting[2]
         else:
             rows = (
                 []
                 if self._owner is None
                 else self._opened().rows(_READ + " LIMIT 1", self._owner, field, name, self._base[0])
             )
-            found = rows[0][0] if rows else b""
-        return self._values(found, name) if found else None
+            content = rows[0][0] if rows else b""
+        return self._values(content, name) if content else None
 
-    def _values(self, found: Any, name: str) -> FloatArray:
+    def _values(self, content: Any, name: str) -> FloatArray:
         """Return the values of a level from its row; raise `StoreError` if they are damaged."""
         size = 8 * WIDTH
-        if type(found) is bytes and len(found) == size + 4 and found[size:] == _checksum(found[:size], name):
-            values = np.frombuffer(found, count=WIDTH)
+        if type(content) is bytes and len(content) == size + 4 and content[size:] == _checksum(content[:size], name):
+            values = np.frombuffer(content, count=WIDTH)
             if np.isfinite(values).all():
                 return values
         raise StoreError(f"{self.path}: the store of levels is damaged: level {name}; go back to a copy of it")
@@ -258,14 +258,14 @@ class LevelRows:
             with suppress(StateError):  # the rows are still there
                 self.flush()
 
-    def absent(self, field: int, held: Container[Level]) -> Iterator[tuple[Level, FloatArray]]:
+    def absent(self, field: int, in_memory: Container[Level]) -> Iterator[tuple[Level, FloatArray]]:
         """Yield a field's stored levels and values that are not in memory, longest without an outcome first."""
         self.flush()
         last, upto = 0, self._base[0]
         while page := self._opened().rows(_PAGE, self._owner, last, upto, field, upto) if upto else []:
             for last, name, values in page:  # noqa: B007
                 level = _level(name)
-                if values and level not in held:
+                if values and level not in in_memory:
                     yield level, self._values(values, name)
 
     # -- states ----------------------------------------------------------------------------------------------------
@@ -302,13 +302,17 @@ class LevelRows:
         self.flush()
         number = self._base[0]
         if number not in self._kept:
-            kept = [*self._kept, number]
-            self._keep([*kept[:1], *kept[1:][-STATES_OF_JOIN:]] if self.joined else kept[-STATES:])
+            kept_numbers = [*self._kept, number]
+            self._keep(
+                [*kept_numbers[:1], *kept_numbers[1:][-STATES_OF_JOIN:]] if self.joined else kept_numbers[-STATES:]
+            )
         return [int(self._owner or 0), *self._base]
 
-    def _keep(self, kept: list[int]) -> None:
-        self._opened().transact([("UPDATE owners SET kept = ? WHERE owner = ?", [(json.dumps(kept), self._owner)])])
-        self._kept = kept
+    def _keep(self, kept_numbers: list[int]) -> None:
+        self._opened().transact(
+            [("UPDATE owners SET kept = ? WHERE owner = ?", [(json.dumps(kept_numbers), self._owner)])]
+        )
+        self._kept = kept_numbers
 
     def stored(self, number: int) -> None:
         """Keep no state before that with this number, which is safe."""
@@ -319,9 +323,9 @@ class LevelRows:
         """Drop rows that no state needs that is kept: of a level each of them needs one."""
         ends = [*self._kept, self._base[0]]
         starts = [0, *self._kept]
-        given = [(self._owner, start, end, end) for start, end in zip(starts, ends, strict=True) if start < end]
+        spans = [(self._owner, start, end, end) for start, end in zip(starts, ends, strict=True) if start < end]
         store = self._opened()
-        store.transact([(_DROP, given)])
+        store.transact([(_DROP, spans)])
         store.shorten()
         store.generation += 1
         self._generation, self._written = store.generation, 0

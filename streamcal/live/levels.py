@@ -77,9 +77,9 @@ def check_field(field: Any) -> str:
 
 def check_level(field: str, level: Any) -> str | int:
     """Return the canonical form of a text or a whole number that a state can hold."""
-    found = canonical(level)
-    if isinstance(found, int) or (isinstance(found, str) and len(found) <= LONGEST_LEVEL):
-        return found
+    plain = canonical(level)
+    if isinstance(plain, int) or (isinstance(plain, str) and len(plain) <= LONGEST_LEVEL):
+        return plain
     raise InputError(f"level {str(level)[:60]!r} of {field!r} is not possible; give a text or a whole number")
 
 
@@ -135,10 +135,10 @@ def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[
     if not isinstance(keys, Mapping):
         shown = str(keys)[:60]
         raise InputError(f"keys {shown!r} are no mapping; give fields and levels, as keys={{'campaign': 'c17'}}")
-    found = [level_in(field, keys) for field in fields]
-    if None in found:
+    levels = [level_in(field, keys) for field in fields]
+    if None in levels:
         require_names(names, keys)
-    return found
+    return levels
 
 
 def given_level(field: Field, level: Any) -> Level:
@@ -149,14 +149,14 @@ def given_level(field: Field, level: Any) -> Level:
     >>> given_level("page", "7"), given_level(("page", "device"), (7, "a"))
     (7, (7, 'a'))
     """
-    parts, given = parts_of(field), level if isinstance(field, tuple) else (level,)
-    if not isinstance(given, tuple) or len(given) != len(parts):
+    parts, apart = parts_of(field), level if isinstance(field, tuple) else (level,)
+    if not isinstance(apart, tuple) or len(apart) != len(parts):
         raise InputError(f"level {level!r} of {field!r} is not possible; give a tuple, a level for each field")
-    checked = [level_of(part, one) for part, one in zip(parts, given, strict=True)]
-    found = whole_level(checked) if isinstance(field, tuple) else checked[0]
-    if found is None:
+    checked = [level_of(part, one) for part, one in zip(parts, apart, strict=True)]
+    whole = whole_level(checked) if isinstance(field, tuple) else checked[0]
+    if whole is None:
         raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
-    return found
+    return whole
 
 
 def require_names(names: Sequence[str], keys: Any) -> None:
@@ -234,14 +234,14 @@ def columns_of(fields: Sequence[Field], keys: Any, length: int) -> list[list[Any
         raise InputError(f"keys {str(keys)[:60]!r} are no mapping; give fields and columns of levels")
     keys = keys if isinstance(keys, Mapping) else {name: keys[name] for name in keys.columns}
     require_names(names_of(fields), keys)
-    given = {name: column_of(name, keys[name], length) for name in names_of(fields) if name in keys}
+    by_name = {name: column_of(name, keys[name], length) for name in names_of(fields) if name in keys}
     nothing: list[Any] = [None] * length
-    found = []
+    by_field = []
     for field in fields:
-        columns = [given.get(name, nothing) for name in parts_of(field)]
+        columns = [by_name.get(name, nothing) for name in parts_of(field)]
         joined = isinstance(field, tuple)
-        found.append([whole_level(row) for row in zip(*columns, strict=True)] if joined else columns[0])
-    return found
+        by_field.append([whole_level(row) for row in zip(*columns, strict=True)] if joined else columns[0])
+    return by_field
 
 
 def level_reader(field: Field) -> Reader:
@@ -325,8 +325,8 @@ def require_levels(rows: FloatArray, sums: FloatArray, absent: int) -> None:
 def require_terms(terms: FloatArray, sums: FloatArray, absent: int) -> None:
     """Raise `StateError` for the terms C of levels, which the sums count, with those of `absent` further levels."""
     ensure((terms >= 0.0).all(), "a level has no variance")
-    found = terms.sum(axis=0)
-    within = (sums >= found - ROUNDING * (1.0 + found)) if absent else abs(sums - found) <= ROUNDING * (1.0 + found)
+    total = terms.sum(axis=0)
+    within = (sums >= total - ROUNDING * (1.0 + total)) if absent else abs(sums - total) <= ROUNDING * (1.0 + total)
     ensure(within.all(), "sums over levels are not those of the levels")
 
 

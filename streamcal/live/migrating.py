@@ -12,7 +12,7 @@ from streamcal.live.joining import paused_collector
 from streamcal.live.journal import Journal
 from streamcal.live.label_join import LabelJoin
 from streamcal.live.shadow import Shadow
-from streamcal.live.versions import in_shadow, said_in_shadow
+from streamcal.live.versions import in_shadow, record_in_shadow
 from streamcal.parameters.inputs import check_time
 from streamcal.parameters.types import Time
 
@@ -120,11 +120,11 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
 
     table = join._table
     for place in range(table.first, table.end):
-        remembered = table.said(place)
+        remembered = table.record(place)
         if remembered is not None:
             one = issued_at(table, place)
             learner = join._versions.get(one.version)
-            record = None if learner is None else said_in_shadow(learner, one, remembered, inside=inside)
-            table.set_said(place, record)
+            record = None if learner is None else record_in_shadow(learner, one, remembered, inside=inside)
+            table.set_record(place, record)
     join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
     return True

@@ -450,8 +450,8 @@ class Segmented(Keyed):
         (0.0, 0.43, 0.0)
         """
         place = self._place(field)
-        found = given_level(self.by[place], level)
-        mean, variance, n = self._chain.effect(place, found)
+        checked = given_level(self.by[place], level)
+        mean, variance, n = self._chain.effect(place, checked)
         return mean, math.sqrt(variance), n
 
     def effects(self, field: Field, levels: Iterable[Level] | None = None) -> list[Effect]:
@@ -578,13 +578,13 @@ class Segmented(Keyed):
 
     def _levels_by_field(self) -> list[Any]:
         """Return weights, sums, levels and their numbers for each field, and for all traffic, as plain data."""
-        found = []
+        fields = []
         for j in range(len(self.by) + 1):
             weights, sums, levels, rows = self._chain.state(j)
-            found.append(
+            fields.append(
                 [weights, sums, [list(level) if isinstance(level, tuple) else level for level in levels], rows]
             )
-        return found
+        return fields
 
     def _load_overall(self, state: Any) -> None:
         self._overall = loaded_as(self.overall, state)

@@ -96,8 +96,8 @@ class SegmentFamily:
         places = self._places()
         weighted = {segment: family_weight(places[segment]) * e for segment, e in self.e_values().items()}
         order = sorted(weighted, key=lambda segment: -weighted[segment])
-        found = [rank for rank, segment in enumerate(order, 1) if weighted[segment] * rank >= self.threshold]
-        return order[: max(found, default=0)]
+        ranks = [rank for rank, segment in enumerate(order, 1) if weighted[segment] * rank >= self.threshold]
+        return order[: max(ranks, default=0)]
 
     def _places(self) -> dict[Segment, int]:
         """Return the places of the segments watched or rejected."""
@@ -141,10 +141,12 @@ class SegmentFamily:
         for segment, rejected in other._rejected.items():
             if segment in self._rejected:
                 continue
-            held = self._watched.pop(segment, None)
+            watched_here = self._watched.pop(segment, None)
             if self._make_room():
-                self.appeared += held is None
-                self._rejected[segment] = Rejected(held.place if held else self.appeared, rejected.e_value)
+                self.appeared += watched_here is None
+                self._rejected[segment] = Rejected(
+                    watched_here.place if watched_here else self.appeared, rejected.e_value
+                )
         for segment, watched in other._watched.items():
             if segment in self._watched:
                 self._watched[segment].bets.pool(watched.bets)

@@ -299,7 +299,7 @@ def numbers_in(remembered: bytes) -> array[float]:
     raise InputError("these bytes are not the numbers that were issued with the prediction")
 
 
-def said_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *, inside: bool) -> bytes | None:
+def record_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *, inside: bool) -> bytes | None:
     """Return what is remembered of a learner's prediction as the learner that `in_shadow` has made reads it.
 
     `inside` says whether it is the champion of a shadow now.

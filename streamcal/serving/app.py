@@ -161,8 +161,8 @@ def changing(service: Service, change: Callable[[Challenging, Any], Version]) ->
         item = parsed(await body_of(request, service))
         service.require_disk(issue=False)
         version = change(service.challenging, item)
-        told = {"event": "version", "number": version.number, "calibrator": version.name}
-        logger.info("version %d is in use: %s", version.number, version.name, extra=told)
+        event = {"event": "version", "number": version.number, "calibrator": version.name}
+        logger.info("version %d is in use: %s", version.number, version.name, extra=event)
         await service.acknowledged(issue=False)
         return answer(version._asdict())
 
@@ -388,10 +388,15 @@ class Guard:
             logging.ERROR if status >= 500 and status != 503 else logging.WARNING if status >= 400 else logging.DEBUG
         )
         if logger.isEnabledFor(level):
-            told = {"method": scope["method"], "path": path, "status": status, "milliseconds": round(1e3 * seconds, 3)}
+            fields = {
+                "method": scope["method"],
+                "path": path,
+                "status": status,
+                "milliseconds": round(1e3 * seconds, 3),
+            }
             error = scope.get(REFUSED)
             if error is not None:
-                told |= {"reason": str(error), "where": error.where}
+                fields |= {"reason": str(error), "where": error.where}
                 if error.id is not None:
-                    told["id"] = error.id
-            logger.log(level, "request", extra={"event": "request", **told})
+                    fields["id"] = error.id
+            logger.log(level, "request", extra={"event": "request", **fields})

@@ -43,15 +43,19 @@ def operation(path: str, verb: str, one: dict[str, Any], schema: dict[str, Any])
     ]
     item = None if body is None else body.get("x-item", body)
     if item is not None:
-        rows = [(name, kind(given), name in item["required"]) for name, given in item["properties"].items()]
+        rows = [(name, kind(described), name in item["required"]) for name, described in item["properties"].items()]
         cells = [
             f"<tr><td><code>{name}</code><td>{escape(text)}<td>{'yes' if must else ''}" for name, text, must in rows
         ]
         shown.append(f"<table><tr><th>field<th>values<th>required{''.join(cells)}</table>")
     kinds = [one.get("requestBody", {}), one["responses"]["200"]]
-    told = [given["schema"].get("description") for kind in kinds for given in kind.get("content", {}).values()]
-    shown += [f"<p>Also {escape(text)}.</p>" for text in told if text is not None]
-    answers = [f"<tr><td>{status}<td>{escape(given['description'])}" for status, given in one["responses"].items()]
+    descriptions = [
+        answered["schema"].get("description") for kind in kinds for answered in kind.get("content", {}).values()
+    ]
+    shown += [f"<p>Also {escape(text)}.</p>" for text in descriptions if text is not None]
+    answers = [
+        f"<tr><td>{status}<td>{escape(answered['description'])}" for status, answered in one["responses"].items()
+    ]
     shown.append(f"<details><summary>Answers</summary><table><tr><th>status<th>{''.join(answers)}</table></details>")
     shown.append(f"<pre>{escape(command(path, body, item, 'security' in schema and one.get('security') != []))}</pre>")
     return "".join(shown)
@@ -63,10 +67,10 @@ def command(path: str, body: dict[str, Any] | None, item: dict[str, Any] | None,
     if token:
         words.append('-H "Authorization: Bearer $STREAMCAL_TOKEN"')
     if item is not None:
-        given: Any = {
+        example: Any = {
             name: value for name, value in {**EXAMPLES, "t": 1_700_000_000}.items() if name in item["required"]
         }
-        content = json.dumps([given] if item is not body else given)
+        content = json.dumps([example] if item is not body else example)
         words.append(f"-H 'Content-Type: application/json' -d '{content}'")
     return " \\\n  ".join(words)
 

@@ -49,11 +49,11 @@ class Meters:
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        found = self._of.get((path, status))
-        if found is None:
-            found = self._of[path, status] = self._requests.labels(path, status), self._seconds.labels(path)
-        found[0].inc()
-        found[1].observe(seconds)
+        meters = self._of.get((path, status))
+        if meters is None:
+            meters = self._of[path, status] = self._requests.labels(path, status), self._seconds.labels(path)
+        meters[0].inc()
+        meters[1].observe(seconds)
 
     def batch(self, items: int) -> None:
         """Count a batch."""

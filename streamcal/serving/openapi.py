@@ -144,12 +144,14 @@ def batch(
     both = {"results": {"type": "array", "items": maybe(answered)}, "errors": {"type": "array", "items": refused}}
     items = {"type": "array", "items": {}, "maxItems": service.settings.max_batch, "x-item": one}
     described = f"{summary}; an item that cannot be used is named in the list errors, and the others are used"
-    found = {**taking(summary, items, closed(both)), "description": described}
+    operation = {**taking(summary, items, closed(both)), "description": described}
     asked = f"a stream of Arrow with the columns {', '.join(one['required'])}; of items: {', '.join(one['properties'])}"
-    found["requestBody"]["content"][arrow.MEDIA_TYPE] = {"schema": {**BINARY, "description": asked}}
-    told = f"if the header Accept asks for it: a stream of Arrow with the columns {', '.join(columns)}"
-    found["responses"]["200"]["content"][arrow.MEDIA_TYPE] = {"schema": {**BINARY, "description": told}}
-    return found
+    operation["requestBody"]["content"][arrow.MEDIA_TYPE] = {"schema": {**BINARY, "description": asked}}
+    answered_in_arrow = f"if the header Accept asks for it: a stream of Arrow with the columns {', '.join(columns)}"
+    operation["responses"]["200"]["content"][arrow.MEDIA_TYPE] = {
+        "schema": {**BINARY, "description": answered_in_arrow}
+    }
+    return operation
 
 
 def backup() -> dict[str, Any]:
@@ -185,9 +187,9 @@ def promotion() -> dict[str, Any]:
 
 def changing(summary: str, body: dict[str, Any]) -> dict[str, Any]:
     """Describe an operation that puts another calibrator into use."""
-    found = taking(summary, body, closed(VERSION))
-    found["responses"] |= responses(closed(VERSION), "404")
-    return found
+    operation = taking(summary, body, closed(VERSION))
+    operation["responses"] |= responses(closed(VERSION), "404")
+    return operation
 
 
 def segments() -> dict[str, Any]:

@@ -146,5 +146,5 @@ class Quality:
     def _alarm(self, alarm: Alarm) -> None:
         self.alarms += 1
         where = None if alarm.segment is None else {alarm.segment[0]: alarm.segment[1]}
-        told = {"moved": alarm.moved, "direction": alarm.direction, "since": alarm.since, "segment": where}
-        logger.warning("calibration alarm: %s", alarm, extra={"event": "alarm", **told})
+        fields = {"moved": alarm.moved, "direction": alarm.direction, "since": alarm.since, "segment": where}
+        logger.warning("calibration alarm: %s", alarm, extra={"event": "alarm", **fields})

@@ -157,8 +157,8 @@ class Server(uvicorn.Server):
         for bound in (one for server in getattr(self, "servers", ()) for one in server.sockets):
             host, port = bound.getsockname()[:2]
             text = f"[{host}]" if ":" in host else host
-            told = {"event": "listening", "host": host, "port": port}
-            logger.info("listening on http://%s:%d", text, port, extra=told)
+            fields = {"event": "listening", "host": host, "port": port}
+            logger.info("listening on http://%s:%d", text, port, extra=fields)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -201,16 +201,16 @@ class JSONFormatter(logging.Formatter):
     """A record as one line of JSON: time, level, logger, message, and what was given as `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
-        told |= {name: value for name, value in vars(record).items() if name not in PLAIN}
+        fields |= {name: value for name, value in vars(record).items() if name not in PLAIN}
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
 
 
 def log_as_json(level: str) -> None:

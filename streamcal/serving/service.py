@@ -410,10 +410,10 @@ class Service:
             except StateError as error:
                 logger.error("no backup was made: %s", error)
                 raise RefusedError(503, str(error), "backup", {"Retry-After": str(RETRY_AFTER)}) from None
-            told = {"path": path, "events": events, "bytes": os.path.getsize(path)}
-            told["seconds"] = round(time.monotonic() - begun, 3)
-            logger.info("backup of %d events written to %s", events, path, extra={"event": "backup", **told})
-            return told
+            fields = {"path": path, "events": events, "bytes": os.path.getsize(path)}
+            fields["seconds"] = round(time.monotonic() - begun, 3)
+            logger.info("backup of %d events written to %s", events, path, extra={"event": "backup", **fields})
+            return fields
 
     def _written_report(self) -> bytes:
         """Write the report in the child process, which may change its own copy of the state."""

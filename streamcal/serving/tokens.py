@@ -23,10 +23,10 @@ class Tokens:
     token that is too short or not printable ASCII, and for a file that cannot be read or has none.
     """
 
-    def __init__(self, given: str | None = None, path: str | None = None) -> None:
-        self._given = () if given is None else checked(given.split(","), "the token")
+    def __init__(self, tokens: str | None = None, path: str | None = None) -> None:
+        self._fixed = () if tokens is None else checked(tokens.split(","), "the token")
         self._path, self._seen = path, self._changed(path)
-        self._accepted = self._given + (() if path is None else read(path))
+        self._accepted = self._fixed + (() if path is None else read(path))
 
     @property
     def asked(self) -> bool:
@@ -48,21 +48,21 @@ class Tokens:
             return
         self._seen = seen
         try:
-            self._accepted = self._given + read(self._path)
+            self._accepted = self._fixed + read(self._path)
         except InputError as error:
             logger.error("%s; the tokens from before stay valid", error)
         else:
-            told = {"event": "tokens", "tokens": len(self._accepted)}
-            logger.info("%s: read again, %d tokens are valid", self._path, len(self._accepted), extra=told)
+            event = {"event": "tokens", "tokens": len(self._accepted)}
+            logger.info("%s: read again, %d tokens are valid", self._path, len(self._accepted), extra=event)
 
     @staticmethod
     def _changed(path: str | None) -> tuple[int, ...] | None:
         """Return what differs where the file is another one or has other content."""
         try:
-            found = None if path is None else os.stat(path)
+            status = None if path is None else os.stat(path)
         except OSError:
             return None
-        return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
+        return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def read(path: str) -> tuple[bytes, ...]:
@@ -73,8 +73,8 @@ def read(path: str) -> tuple[bytes, ...]:
         raise InputError(
             f"{path}: the tokens cannot be read: {error}; give a file of ASCII, a token in each line"
         ) from None
-    found = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
-    return checked(found, f"{path}: a token")
+    tokens = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+    return checked(tokens, f"{path}: a token")
 
 
 def checked(tokens: list[str], what: str) -> tuple[bytes, ...]:

@@ -154,7 +154,7 @@ class PendingSteps:
         if not (-LIMIT < x < LIMIT and 1e-60 <= w <= 1e60):
             return False
         label: cython.double = 1.0 if y else 0.0
-        content: bytes = self.table.said(self.unlearned)
+        content: bytes = self.table.record(self.unlearned)
         if content is not None and self.table.number(self.unlearned) < self.since:
             return False
         if self._newton is not None:
@@ -307,13 +307,13 @@ class PendingSteps:
                 return i
             if table.find_ahead(k, id) >= 0 or not self._arrive(t[i]):
                 return i
-            said = self._issue(score * self.factor, levels, t[i] if self.timed else nan)
+            record = self._issue(score * self.factor, levels, t[i] if self.timed else nan)
             if not served:
                 p[i] = self._issued
                 if self.factor != 1.0:
                     p[i] = max(p[i], min(p[i] / self.factor, max(HIGHEST, score)))
             place = table.add_ahead(
-                k, id, p[i], score, t[i], self.version, keys_of_row, w[i], self.clock, self.number, said
+                k, id, p[i], score, t[i], self.version, keys_of_row, w[i], self.clock, self.number, record
             )
             self.number += 1
             if when.shape[0] > 0 and when[i] <= t[i] + self.horizon:
@@ -334,17 +334,17 @@ class PendingSteps:
         if self._ladder is not None:
             self._issued = self._ladder.write(x, content)
             if cython.compiled:
-                said: bytes = cython.cast(cython.p_char, content)[: self._ladder.packed]
+                record: bytes = cython.cast(cython.p_char, content)[: self._ladder.packed]
             else:
-                said = bytes(content[: self._ladder.packed])
-            return _bytes(self._issued) + said if apart else said
+                record = bytes(content[: self._ladder.packed])
+            return _bytes(self._issued) + record if apart else record
         self._issued = sigmoid(self._auto.mixture.at(x, t))
         at: cython.double = self._auto.issue_packed(x, t, self._content)
         if cython.compiled:
-            said = cython.cast(cython.p_char, cython.address(self._content[0]))[: self._auto.packed]
+            record = cython.cast(cython.p_char, cython.address(self._content[0]))[: self._auto.packed]
         else:
-            said = bytes(self._content)
-        return _bytes(x) + _bytes(at) + said if apart else said
+            record = bytes(self._content)
+        return _bytes(x) + _bytes(at) + record if apart else record
 
     def _arrive(self, t):
         """Move the clock to a row; False where the row is not taken."""

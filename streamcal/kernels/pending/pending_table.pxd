@@ -22,9 +22,9 @@ cdef class Block:
     cdef public unsigned int[::1] ends
     cdef public bytearray texts
     cdef public list levels  # `Levels`, or None for a column that no row needs
-    cdef public unsigned char[:, ::1] said  # records of one size
+    cdef public unsigned char[:, ::1] records  # those of one size
     cdef public list loose  # records of several sizes
-    cdef public Py_ssize_t size  # of the records in `said`; -1 without rows
+    cdef public Py_ssize_t size  # of one of `records`; -1 without rows
     cdef public long long first_number
 
 
@@ -78,16 +78,16 @@ cdef class PendingTable:
     cdef bint _same(self, Block block, Py_ssize_t row, object id) except -1
     cdef look_ahead(self, list ids, Py_ssize_t begin)
     cdef Py_ssize_t find_ahead(self, Py_ssize_t k, object id) except -2
-    cdef Py_ssize_t add_ahead(self, Py_ssize_t k, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes said) except -1
+    cdef Py_ssize_t add_ahead(self, Py_ssize_t k, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes record) except -1
     cpdef Py_ssize_t place_of(self, object id) except -2
     cdef Py_ssize_t _find(self, object id) except -2
     cdef _enter(self, long long place, Block block, Py_ssize_t row)
     cdef _grow(self)
     cdef Block _next_block(self)
-    cpdef Py_ssize_t add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes said) except -1
-    cdef Py_ssize_t _add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes said) except -1
+    cpdef Py_ssize_t add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes record) except -1
+    cdef Py_ssize_t _add(self, object id, double p, double score, double t, object version, object keys, double w, double at, long long number, bytes record) except -1
     cdef _add_text(self, Block block, Py_ssize_t row, object id)
-    cdef _add_said(self, Block block, Py_ssize_t row, bytes said)
+    cdef _add_record(self, Block block, Py_ssize_t row, bytes record)
     cdef _add_levels(self, Block block, Py_ssize_t row, object version, object keys)
     cdef Py_ssize_t _column_of(self, object field) except -2
     cdef object level(self, Block block, Py_ssize_t row, Py_ssize_t column)
@@ -99,6 +99,6 @@ cdef class PendingTable:
     cpdef object issued(self, long long place)
     cpdef double at(self, long long place) except? -1
     cdef tuple _levels(self, Block block, Py_ssize_t row)
-    cpdef object said(self, long long place)
+    cpdef object record(self, long long place)
     cpdef Py_ssize_t number(self, long long place) except -1
     cdef object _id(self, Block block, Py_ssize_t row)

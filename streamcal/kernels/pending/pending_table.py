@@ -76,7 +76,7 @@ class Block:
     def clear(self):
         """Drop the optional columns."""
         self.t = self.w = self.when = self.outcome_w = self.number = self.cell = self.ends = self.texts = None
-        self.levels, self.said, self.loose = [], None, None
+        self.levels, self.records, self.loose = [], None, None
         self.size, self.first_number = -1, 0
 
 
@@ -233,10 +233,10 @@ class PendingTable:
         self._key, self._kind = self._keys[k], self._kinds[k]
         return self._find(id)
 
-    def add_ahead(self, k, id, p, score, t, version, keys, w, at, number, said):
+    def add_ahead(self, k, id, p, score, t, version, keys, w, at, number, record):
         """Do `add` with an id that is `k` after the first one looked at."""
         self._key, self._kind = self._keys[k], self._kinds[k]
-        return self._add(id, p, score, t, version, keys, w, at, number, said)
+        return self._add(id, p, score, t, version, keys, w, at, number, record)
 
     def place_of(self, id):
         """Return the place of an id, −1 where there is none."""
@@ -312,15 +312,15 @@ class PendingTable:
             return block
         return self._blocks[len(self._blocks) - 1]
 
-    def add(self, id, p, score, t, version, keys, w, at, number, said):
+    def add(self, id, p, score, t, version, keys, w, at, number, record):
         """Add a prediction, and return its place; its id is not in the table.
 
-        `said` are the bytes of what the method remembers of it, or None.
+        `record` is the bytes of what the method remembers of it, or None.
         """
         self._look_at(id)
-        return self._add(id, p, score, t, version, keys, w, at, number, said)
+        return self._add(id, p, score, t, version, keys, w, at, number, record)
 
-    def _add(self, id, p, score, t, version, keys, w, at, number, said):
+    def _add(self, id, p, score, t, version, keys, w, at, number, record):
         """Add a prediction with the id looked at last."""
         place: cython.longlong = self.end
         row: cython.Py_ssize_t = place & LOW
@@ -347,8 +347,8 @@ class PendingTable:
             block.outcome_w[row] = nan
         if block.cell is not None:
             block.cell[row] = 0
-        if block.size != 0 or said is not None:
-            self._add_said(block, row, said)
+        if block.size != 0 or record is not None:
+            self._add_record(block, row, record)
         if block.levels or version is not None or keys is not None:
             self._add_levels(block, row, version, keys)
         self.end = place + 1
@@ -367,24 +367,24 @@ class PendingTable:
             block.texts += bytes.fromhex(id.replace("-", ""))
         block.ends[row] = len(block.texts)
 
-    def _add_said(self, block, row, said):
+    def _add_record(self, block, row, record):
         """Store what is remembered: in one array, as long as all rows of the block have as much."""
-        size: cython.Py_ssize_t = 0 if said is None else len(said)
+        size: cython.Py_ssize_t = 0 if record is None else len(record)
         if block.size < 0 or (row == 0 and block.loose is None):
             block.size = size
-            block.said = np.empty((ROWS, size), dtype=np.uint8) if size else None
+            block.records = np.empty((ROWS, size), dtype=np.uint8) if size else None
         if block.loose is None and size != block.size:
-            said_so_far = b"" if block.said is None else np.asarray(block.said)[:row].tobytes()
+            records_so_far = b"" if block.records is None else np.asarray(block.records)[:row].tobytes()
             width: cython.Py_ssize_t = block.size
-            block.loose = [said_so_far[k * width : (k + 1) * width] or None for k in range(row)]
-            block.said = None
+            block.loose = [records_so_far[k * width : (k + 1) * width] or None for k in range(row)]
+            block.records = None
         if block.loose is not None:
             block.size = -2
-            block.loose.append(said)
+            block.loose.append(record)
         elif size and cython.compiled:
-            memcpy(cython.address(block.said[row, 0]), cython.cast(cython.p_char, said), size)
+            memcpy(cython.address(block.records[row, 0]), cython.cast(cython.p_char, record), size)
         elif size:
-            block.said[row] = np.frombuffer(said, dtype=np.uint8)
+            block.records[row] = np.frombuffer(record, dtype=np.uint8)
 
     def _add_levels(self, block, row, version, keys):
         """Store version and levels as small numbers."""
@@ -533,17 +533,17 @@ class PendingTable:
                 keys[self.fields[column - FIRST_FIELD]] = value
         return version, keys or None
 
-    def said(self, place):
+    def record(self, place):
         """Return the bytes of what is remembered of a row, or None."""
         block: Block = self.block(place)
         row: cython.Py_ssize_t = place & LOW
         if block.loose is not None:
             return block.loose[row]
-        if block.said is None:
+        if block.records is None:
             return None
         if cython.compiled:
-            return cython.cast(cython.p_char, cython.address(block.said[row, 0]))[: block.size]
-        return block.said[row].tobytes()
+            return cython.cast(cython.p_char, cython.address(block.records[row, 0]))[: block.size]
+        return block.records[row].tobytes()
 
     def outcome(self, place):
         """Return (positive, negative, time, cell, weight or None) of a row, or None."""
@@ -578,14 +578,14 @@ class PendingTable:
             block.outcome_w[row] = nan if w is None else w
         block.flags[row] = (block.flags[row] & KIND) | (POSITIVE if positive else 0) | (NEGATIVE if negative else 0)
 
-    def set_said(self, place, said):
+    def set_record(self, place, record):
         """Replace the bytes of what is remembered of a row, or None."""
         block: Block = self.block(place)
         if block.loose is None:
             begin: cython.longlong = (place >> SHIFT) << SHIFT
-            block.loose = [self.said(begin + row) for row in range(min(ROWS, self.end - begin))]
-            block.said, block.size = None, -2
-        block.loose[place & LOW] = said
+            block.loose = [self.record(begin + row) for row in range(min(ROWS, self.end - begin))]
+            block.records, block.size = None, -2
+        block.loose[place & LOW] = record
 
     def turn_back(self, begin, end, latest, clock):
         """Set times of rows that are after `latest` to it, and their times of issue to `clock`, if they are later."""
@@ -607,7 +607,7 @@ class PendingTable:
         Unless they are copied, they may be the memory of the table.
 
         Beside the columns of a block these are `number`, the numbers of `levels` by column, `sizes` and `texts` of ids,
-        and `said`, an array of one row for each, or a list.
+        and `records`, an array of one row for each, or a list.
         """
         pieces = []
         while begin < end:
@@ -622,14 +622,14 @@ class PendingTable:
             _joined(k, [{"at": one["at"], k: one["levels"][k] if k < len(one["levels"]) else None} for one in pieces])
             for k in range(max([len(one["levels"]) for one in pieces], default=0))
         ]
-        said = [one["said"] for one in pieces]
-        widths = {None if one is None else -1 if type(one) is list else one.shape[1] for one in said}
+        records = [one["records"] for one in pieces]
+        widths = {None if one is None else -1 if type(one) is list else one.shape[1] for one in records}
         if widths <= {None}:
-            columns["said"] = None
+            columns["records"] = None
         elif len(widths) == 1 and -1 not in widths:
-            columns["said"] = np.concatenate(said)
+            columns["records"] = np.concatenate(records)
         else:
-            columns["said"] = [said for one in pieces for said in _as_list(one["said"], len(one["at"]))]
+            columns["records"] = [record for one in pieces for record in _as_list(one["records"], len(one["at"]))]
         return columns
 
     def _piece(self, block, begin, end, copied=True):
@@ -650,9 +650,9 @@ class PendingTable:
             first = int(ends[begin - 1]) if begin else 0
             piece["texts"] = bytes(block.texts[first : int(ends[end - 1])])
         if block.loose is not None:
-            piece["said"] = block.loose[begin:end]
+            piece["records"] = block.loose[begin:end]
         else:
-            piece["said"] = None if block.said is None else array(np.asarray(block.said)[begin:end])
+            piece["records"] = None if block.records is None else array(np.asarray(block.records)[begin:end])
         return piece
 
     def extend(self, columns):
@@ -722,22 +722,22 @@ class PendingTable:
             if total:
                 block.texts += columns["texts"][texts : texts + total]
             texts += total
-        self._extend_said(block, row, rows, columns["said"])
+        self._extend_records(block, row, rows, columns["records"])
         return texts
 
-    def _extend_said(self, block, row, rows, said):
+    def _extend_records(self, block, row, rows, records):
         """Write what is remembered of rows to a block, from a row on."""
         count = rows.stop - rows.start
-        width = 0 if said is None else -1 if type(said) is list else said.shape[1]
+        width = 0 if records is None else -1 if type(records) is list else records.shape[1]
         if row == 0 and width >= 0:
             block.size = width
-            block.said = np.empty((ROWS, width), dtype=np.uint8) if width else None
+            block.records = np.empty((ROWS, width), dtype=np.uint8) if width else None
         if width >= 0 and width == block.size:
             if width:
-                np.asarray(block.said)[row : row + count] = said[rows]
+                np.asarray(block.records)[row : row + count] = records[rows]
             return
-        for k, one in enumerate(_as_list(None if said is None else said[rows], count), row):
-            self._add_said(block, k, one)
+        for k, one in enumerate(_as_list(None if records is None else records[rows], count), row):
+            self._add_record(block, k, one)
 
     def keep(self, begin, kept):
         """Keep those of the rows from a place on for which `kept` is True."""
@@ -871,11 +871,11 @@ def _joined(name, pieces):
     return np.concatenate(parts)
 
 
-def _as_list(said, size):
+def _as_list(records, size):
     """Return what is remembered of rows as a list of bytes and None."""
-    if said is None:
+    if records is None:
         return [None] * size
-    return said if type(said) is list else [one.tobytes() for one in said]
+    return records if type(records) is list else [one.tobytes() for one in records]
 
 
 def _kept(piece, rows):
