@@ -21,12 +21,10 @@ APPLICATION, FORMAT = 0x7363616C, 1
 MOST_UNACKNOWLEDGED = 64 * 2**20
 #: Bytes of events whose room is given back at once.
 TIDIED = 4 * 2**20
-#: Bytes of a page: with SQLite's usual 4 kB, a snapshot takes half as much processor time again.
-PAGE = 2**14
-#: Pages of the write-ahead log after which SQLite moves them to the database.
-CHECKPOINT_PAGES = 1_000
+#: Pages of the write-ahead log, 4 kB each, after which SQLite moves them to the database.
+CHECKPOINT_PAGES = 4_000
 #: Pages of a backup that are copied at once.
-COPIED_PAGES = 125
+COPIED_PAGES = 500
 #: Bytes of events that are read at once.
 PIECE = 2**20
 #: What is written of an event, before itself.
@@ -55,7 +53,7 @@ WORTHWHILE, TRIED = 0.7, 2**12
 #: What a part ends with.
 PLAIN, DEFLATED = b"\0", b"\1"
 #: The file is shortened if at most this many pages in use have to be moved, or if this share of all is not in use.
-MOVED_PAGES, MOSTLY_FREE = 1_000, 0.7
+MOVED_PAGES, MOSTLY_FREE = 4_000, 0.7
 
 
 class Journal(Database):
@@ -127,8 +125,7 @@ class Journal(Database):
         run = self._database.execute
         try:
             run("PRAGMA locking_mode = EXCLUSIVE")
-            run(f"PRAGMA page_size = {PAGE}")  # this and the next have an effect before the first table only
-            run("PRAGMA auto_vacuum = INCREMENTAL")
+            run("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect before the first table only
             run("PRAGMA journal_mode = WAL")
             run("PRAGMA synchronous = FULL")
             run(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
