@@ -76,17 +76,17 @@ def fast_levels(keys: object, fields: tuple, longest: cython.Py_ssize_t):
     levels: list = []
     if type(keys) is not dict:
         return None
-    record: dict = keys
+    level_of: dict = keys
     for field in fields:
         if type(field) is tuple:
-            level = tuple([record.get(part) for part in field])
+            level = tuple([level_of.get(part) for part in field])
             for part_level in level:
                 if part_level is None:
                     level = None
                 elif not _is_plain(part_level, longest):
                     return None
         else:
-            level = record.get(field)
+            level = level_of.get(field)
             if level is not None and not _is_plain(level, longest):
                 return None
         levels.append(level)

@@ -287,7 +287,7 @@ def _read_id(blob: bytes, at: cython.Py_ssize_t, size: cython.Py_ssize_t, intege
 def _id_size(
     content: cython.p_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t, kind: cython.int, known: cython.int
 ) -> cython.Py_ssize_t:
-    """Return the size of the id of an event of so many bytes; −1 unless it is of this kind and its bits are known."""
+    """Return the size of the id of an event of `size` bytes; −1 for another kind or bits that are not known."""
     head: cython.Py_ssize_t = ISSUED if kind == ISSUE else RESOLVED
     if size < head or content[at] != kind:
         return -1
