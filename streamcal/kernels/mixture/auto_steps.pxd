@@ -21,7 +21,6 @@ cdef class AutoSteps:
     cdef long long[::1] _counts  # the number of labels learned by then
     cdef unsigned char[:, ::1] _records  # as `pack` writes them
     cdef readonly Py_ssize_t packed  # bytes
-    cdef double[::1] _own  # a record
     cdef Py_ssize_t _first
     cdef Py_ssize_t _logged
     cdef long long _unlabelled  # forecasts since the last label
@@ -44,7 +43,6 @@ cdef class AutoSteps:
     cpdef unpack(self, const unsigned char[::1] content, double x, double issued, double[::1] record)
     cpdef double issue_packed(self, double x, double t, unsigned char[::1] out) except? -1
     cpdef require(self, const double[::1] record)
-    cpdef learn_packed(self, double x, double issued, double y, double w, double t, const unsigned char[::1] content)
     cpdef step(self, double x, double y, double w, double t)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)
     cpdef double predict_fast(self, object score, object t) except? -1

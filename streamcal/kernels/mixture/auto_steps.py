@@ -67,7 +67,6 @@ class AutoSteps:
         self._evidence = SURE if delay > 0 else 0
         self._size, self._logs, self._due, self._guess = 0, True, 0, 0
         self.packed = 2 * (mixture.end + ISSUED - 1) + (CLOCK - ROWS) + 2 * (mixture.width - mixture.end - MEANS) + 11
-        self._own = None
         self._forget()
 
     def _forget(self):
@@ -327,14 +326,6 @@ class AutoSteps:
         for i in range(place + 1, self.mixture.width):
             if not abs(record[i]) <= 1.0 + ROUNDING:
                 raise ValueError(f"the mean of labels in number {i} is {record[i]}, not from -1 to 1")
-
-    def learn_packed(self, x, issued, y, w, t, content):
-        """Learn a label from what `issue_packed` wrote and returned; `ValueError` for what it cannot have been."""
-        if self._own is None:  # the mixture writes to its own record while it learns
-            self._own = np.empty(self.mixture.width)
-        self.unpack(content, x, issued, self._own)
-        self.require(self._own)
-        self.learn_issued(x, y, w, t, self._own)
 
     def learn_issued(self, x, y, w, t, record):
         """Learn a label from the record of its forecast, an array of `width` numbers."""
