@@ -203,7 +203,11 @@ class PendingSteps:
             of, at = _number(content, 0), _number(content, NUMBER)
         elif apart != 0:
             return False
-        self._auto.unpack(content[apart:], of, at, self._record)
+        if cython.compiled:
+            memcpy(cython.address(self._content[0]), cython.cast(cython.p_char, content) + apart, self._auto.packed)
+        else:
+            self._content[:] = np.frombuffer(content, dtype=np.uint8, offset=apart)
+        self._auto.unpack(self._content, of, at, self._record)
         try:
             self._auto.require(self._record)
         except ValueError:
