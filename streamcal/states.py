@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.errors import StateError
+from streamcal.kernels.common.fast_path import HEAVIEST as HEAVIEST
 
 #: The version of the format.
 VERSION = 1
@@ -34,8 +35,6 @@ CHECK_DIGITS = 16
 
 #: The largest float; an integer may be larger.
 LARGEST_FLOAT = sys.float_info.max
-#: No sum of weights is larger: the heaviest observation weighs 1e60, times 2^16 under decay.
-HEAVIEST = 1e90
 #: No weight that is held is smaller: decayed weights below 1e-150 are dropped, and a retraction may leave their
 #: rounding error.
 LIGHTEST = 1e-170

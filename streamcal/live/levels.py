@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from streamcal.errors import InputError
+from streamcal.kernels.common.fast_path import LONGEST_LEVEL as LONGEST_LEVEL
 from streamcal.kernels.segments.delay_variance import SCALES
 from streamcal.kernels.segments.delay_variance import WIDTH as DELAY_WIDTH
 from streamcal.kernels.segments.level_members import APART, DOUBLES, FADED, LONG, MEMBERS, OWN, SECOND, SHORT, WIDTH
@@ -23,8 +24,6 @@ Field: TypeAlias = str | tuple[str, ...]
 #: A level of a field, or of a tuple of fields.
 Level: TypeAlias = str | int | tuple[str | int, ...]
 
-#: Longer names of levels are refused, since every state holds them.
-LONGEST_LEVEL = 10_000
 #: A name as similar as this to a missing one, as `difflib` measures it, is taken for a slip.
 SIMILAR = 0.75
 #: More fields are refused: an observation takes a step in each.

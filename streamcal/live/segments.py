@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
+from streamcal.kernels.common.fast_path import LONGEST_LEVEL
 from streamcal.kernels.mixture.change_bets import ChangeBets
 from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
 from streamcal.states import (
@@ -165,7 +166,7 @@ class SegmentFamily:
 
     def fields(self, n: int) -> dict[str, Field]:
         """Return the fields of the state by name, in a stream of n outcomes."""
-        place, name = whole(1), text(10_000)
+        place, name = whole(1), text(LONGEST_LEVEL)
         watched, rejected = self._watched.items(), self._rejected.items()
         of_watched = listed(row(name, level, place, bets_fields(n)), most=self.most)
         of_rejected = listed(row(name, level, place, maybe(number(0.0, RICHEST))), most=self.most)

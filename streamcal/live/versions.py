@@ -13,6 +13,7 @@ import numpy as np
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError, StreamcalError
+from streamcal.kernels.common.fast_path import NUMBER_SIZE
 from streamcal.kernels.common.logistic import logit, logits, sigmoids
 from streamcal.learners.learner import Learner
 from streamcal.live.issued import Issued, Keys
@@ -37,9 +38,9 @@ CERTAIN = 1e-7
 NEAR = 1e-9
 
 
-#: Bytes of a number, and of the predictions of the map of the version before and of the calibrator. What a calibrator
-#: packs is no whole number of numbers.
-NUMBER, HEAD = 8, 16
+#: Bytes of the predictions of the map of the version before and of the calibrator. What a calibrator packs is no whole
+#: number of numbers.
+HEAD = 2 * NUMBER_SIZE
 
 
 def can_join(calibrator: Any) -> bool:
@@ -177,7 +178,7 @@ class VersionLearner:
         """Learn the label of an issued prediction, at this score."""
         time = one.t if self._timed else None
         content = None if remembered is None else self._of_calibrator(remembered)
-        if self._packs and content and len(content) % NUMBER:
+        if self._packs and content and len(content) % NUMBER_SIZE:
             self.calibrator._learn_packed(score, y, one.w, time, one.p, content)
         else:
             record = numbers_in(content) if content else None
@@ -306,7 +307,7 @@ def record_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *,
     """
     split = 0 if learner.before is None else HEAD
     head, content, calibrator = numbers_in(remembered[:split]), remembered[split:], learner.calibrator
-    if len(content) % NUMBER:
+    if len(content) % NUMBER_SIZE:
         own = array("d", calibrator._unpacked(calibrator.scale.coordinate(one.score), one.p, content))
     else:
         own = numbers_in(content)

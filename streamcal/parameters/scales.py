@@ -21,15 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
+from streamcal.kernels.common.fast_path import LOGIT_LIMIT as LOGIT_LIMIT
 from streamcal.kernels.common.logistic import logit, logits, sigmoid, sigmoids
 from streamcal.parameters.inputs import check_scores
 from streamcal.parameters.numbers import plain_number
 from streamcal.parameters.settings import OMITTED, Setting, is_written
 from streamcal.parameters.types import FloatArray
 
-#: Log-odds are clamped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
-#: exactly 0 or 1 must not become an infinite feature.
-LOGIT_LIMIT = 16.0
 #: No bound of `Logit` is further from 0: weights up to 1e60 times a coordinate have to stay finite.
 FURTHEST_LOG_ODDS = 1e6
 #: Scores that are outside of [0, 1] by no more may be there by rounding, as of float16.

@@ -1,3 +1,7 @@
+cdef double LIMIT  # LOGIT_LIMIT
+cdef double LARGEST  # HEAVIEST
+cdef Py_ssize_t NUMBER  # NUMBER_SIZE
+
 cpdef bint fast_score(object score, double lo, double hi) noexcept
 cpdef bint fast_observation(object score, object y, object w, double lo, double hi) noexcept
 

@@ -9,9 +9,21 @@ import cython
 
 #: Weights outside this range, 0 apart, are refused: their squares, sums and decayed values stay finite and above 0.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
+#: No sum of weights is larger: the heaviest observation weighs 1e60, times 2^16 under decay.
+HEAVIEST = 1e90
+#: Log-odds are clamped to ±16 (a probability of 1.1e-7) by default: no stream resolves a rarer event, and a score of
+#: exactly 0 or 1 must not become an infinite feature.
+LOGIT_LIMIT = 16.0
+#: Bytes of a number.
+NUMBER_SIZE = 8
+#: Longer names of levels are refused, since every state holds them.
+LONGEST_LEVEL = 10_000
 
 _SMALLEST = cython.declare(cython.double, SMALLEST_WEIGHT)
 _LARGEST = cython.declare(cython.double, LARGEST_WEIGHT)
+LIMIT = cython.declare(cython.double, LOGIT_LIMIT)
+LARGEST = cython.declare(cython.double, HEAVIEST)
+NUMBER = cython.declare(cython.Py_ssize_t, NUMBER_SIZE)
 _HUGE = cython.declare(cython.double, 1.7976931348623157e308)
 
 

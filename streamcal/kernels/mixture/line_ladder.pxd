@@ -27,6 +27,7 @@ cdef class LineLadder:
     cpdef void step(self, double x, double y, double w) noexcept nogil
     cdef double write(self, double x, unsigned char* content) noexcept
     cdef void read(self, unsigned char* content, double p, double* record) noexcept
+    cdef bint is_possible(self, double* record) noexcept
     cdef void learn_record(self, double x, double y, double w, double* record) noexcept nogil
     cdef double _forecast(self, double x, double* each) noexcept nogil
     cdef void _learn(self, double x, double y, double w, double p, double* each, double* issued, double late) noexcept nogil

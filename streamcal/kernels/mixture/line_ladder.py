@@ -26,7 +26,7 @@ therefore has a narrower prior of the slope, which is worth as much wherever the
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, log, sqrt
-from cython.cimports.streamcal.kernels.common.fast_path import fast_score
+from cython.cimports.streamcal.kernels.common.fast_path import LARGEST, fast_score
 from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
 from cython.cimports.streamcal.kernels.mixture.codes import WIDEST, coded, decoded, with_sign
 from cython.cimports.streamcal.kernels.mixture.memory_ladder import ENTERS, PLACE_FADES, step_line
@@ -200,6 +200,14 @@ class LineLadder:
             z = at + decoded(with_sign(code, 65536), WIDEST)
             e = exp(-abs(z))
             record[2 + k] = (1.0 if z >= 0.0 else e) / (1.0 + e)
+
+    def is_possible(self, record: cython.p_double) -> cython.bint:
+        """Return whether `issue` can have returned these numbers."""
+        k: cython.Py_ssize_t
+        possible: cython.bint = 0.0 <= record[0] <= LARGEST
+        for k in range(1, self.size + 2):
+            possible = possible and 0.0 <= record[k] <= 1.0
+        return possible
 
     def lines(self):
         """Return the weights, slopes and offsets of the lines that have entered."""

@@ -13,6 +13,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 import numpy as np
+from cython.cimports.streamcal.kernels.common.fast_path import LIMIT, NUMBER
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
 from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
@@ -22,20 +23,14 @@ from cython.cimports.streamcal.kernels.segments.segmented_steps import Segmented
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
-LIMIT = cython.declare(cython.double, 16.0)
-"""Scores beyond these log-odds are clamped, which the join counts."""
 JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are passed on at once."""
 CLICKS = cython.declare(cython.longlong, 4000)
 """As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
 LATEST = cython.declare(cython.double, 1e11)
 """No later times are taken: they may be in a shorter unit, of which a method warns."""
-HEAVIEST = cython.declare(cython.double, 1e90)
-"""As in `streamcal.states`: sums of a state are at most this."""
 HIGHEST = cython.declare(cython.double, 1.0 - 1e-6)
 """As in `streamcal.live.joining`: with an early window, no forecast is more certain."""
-NUMBER = cython.declare(cython.Py_ssize_t, 8)
-"""Bytes of a number."""
 nan = cython.declare(cython.double, float("nan"))
 
 
@@ -189,7 +184,7 @@ class PendingSteps:
             self._ladder.read(cython.cast(cython.p_uchar, cython.cast(cython.p_char, content)), p, record)
         else:
             self._ladder.read(list(content), p, record)
-        if not 0.0 <= record[0] <= HEAVIEST:
+        if not self._ladder.is_possible(record):
             return False
         self._ladder.learn_record(x, y, w, record)
         return True

@@ -7,6 +7,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 import numpy as np
+from cython.cimports.streamcal.kernels.common.fast_path import LIMIT, NUMBER
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.common.weights import WeightScale
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
@@ -15,20 +16,12 @@ from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton,
 from cython.cimports.streamcal.kernels.segments.delay_variance import DelayVariance
 from cython.cimports.streamcal.kernels.segments.segment_chain import SegmentChain
 
-from streamcal.kernels.common.fast_path import fast_levels
+from streamcal.kernels.common.fast_path import LONGEST_LEVEL, fast_levels
 from streamcal.kernels.segments.level_members import HEAVIEST, MEMBERS, SECOND
 
-LIMIT = cython.declare(cython.double, 16.0)
-"""Scores beyond these log-odds are clamped, which the caller counts."""
 _HEAVIEST = cython.declare(cython.double, HEAVIEST)
-LARGEST = cython.declare(cython.double, 1e90)
-"""As in `streamcal.states`: sums of a state are at most this."""
 MOST_LABELS = cython.declare(cython.double, 2.0**53)
 """No label counts as later: whole numbers up to this one are doubles."""
-NUMBER = cython.declare(cython.Py_ssize_t, 8)
-"""Bytes of a number."""
-LONGEST = cython.declare(cython.Py_ssize_t, 10_000)
-"""As in `streamcal.live.levels`: the characters of a level."""
 
 
 class SegmentedSteps:
@@ -80,7 +73,7 @@ class SegmentedSteps:
         """Return the level of each field, None for a missing one; None for keys that the caller has to check."""
         if keys is None:
             return self._missing
-        levels = fast_levels(keys, self._fields, LONGEST)
+        levels = fast_levels(keys, self._fields, LONGEST_LEVEL)
         if levels is not None:
             if None not in levels:
                 return levels
@@ -179,10 +172,11 @@ class SegmentedSteps:
             except ValueError:
                 return False
             return True
-        possible: cython.bint = self.size == begin + self._ladder.size + 2 and 0.0 <= self.record[begin] <= LARGEST
-        for k in range(begin + 1, self.size):
-            possible = possible and 0.0 <= self.record[k] <= 1.0
-        return possible
+        if self.size != begin + self._ladder.size + 2:
+            return False
+        if cython.compiled:
+            return self._ladder.is_possible(cython.address(self.record[begin]))
+        return self._ladder.is_possible(self.record[begin:])
 
     def _predict(self, x, t):
         """Return the forecast of the kernel."""
@@ -192,13 +186,11 @@ class SegmentedSteps:
 
     def _learn_overall(self, x, y, w, t, begin):
         """Learn the label by the kernel."""
-        k: cython.Py_ssize_t
-        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
         if self._newton is not None:
             self._newton.step(x, y, w)
-        elif self._ladder is not None:
-            for k in range(self._ladder.size + 2):
-                record[k] = self.record[begin + k]
-            self._ladder.learn_record(x, y, w, record)
-        else:
+        elif self._ladder is None:
             self._auto.learn_issued(x, y, w, t, self.record[begin : self.size])
+        elif cython.compiled:
+            self._ladder.learn_record(x, y, w, cython.address(self.record[begin]))
+        else:
+            self._ladder.learn_record(x, y, w, self.record[begin:])
