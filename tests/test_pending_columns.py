@@ -27,7 +27,7 @@ METHODS: dict[str, Callable[[], Any]] = {
 
 def alone(join: LabelJoin) -> LabelJoin:
     """Return a join that learns each label by the methods of the calibrator: what compiled steps are compared with."""
-    join._settle_plain = lambda: False  # type: ignore[method-assign]
+    join._use_steps = lambda: join._now.use(join, None, None, False) is not None  # type: ignore[method-assign]
     return join
 
 
@@ -191,7 +191,7 @@ def test_records_that_no_prediction_has_are_refused_in_columns_too(name: str) ->
             range(200), np.full(200, 0.3), np.arange(200.0) / 4.0, keys=[{"place": k % 3} for k in range(200)]
         )
         for place in range(0, 200, 10):
-            record = join._table.record(place)
+            record = join._now.table.record(place)
             wrong = [
                 record[:-8],
                 record + bytes(8),
@@ -199,7 +199,7 @@ def test_records_that_no_prediction_has_are_refused_in_columns_too(name: str) ->
                 np.float64(1.5).tobytes() + record[8:],
                 None,
             ]
-            join._table.set_record(place, wrong[place // 10 % len(wrong)])
+            join._now.table.set_record(place, wrong[place // 10 % len(wrong)])
         join.issue("last", 0.3, 500.0, keys={"place": 1})
         tallies.append((join.tally(), join.calibrator.state_dict()))
     assert tallies[0] == tallies[1]

@@ -6,6 +6,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -218,20 +219,20 @@ def test_both_forms_of_pending_steps_are_the_same(method: str, segmented: bool) 
     scores, t, y = rng.beta(1.0, 4.0, n), np.cumsum(rng.exponential(1.0, n)), rng.random(n) < 0.3
     t[9::10] = t[8::10] - 3.0  # behind the clock
     when = np.where(y, t + rng.exponential(20.0, n), np.inf)
+    join = SimpleNamespace(max_jump=1e9, max_behind=5.0, max_held=10_000, on_learned=None, _aside={})
     made = []
     for form in (0, 1):
         tables, steps = (twins(name)[form] for name in ("pending_table", "pending_steps"))
         table, learning = tables.PendingTable(), Learning(form, method, segmented)
-        own = steps.PendingSteps(table, learning.steps)
-        own.version, own.timed, own.clock, own.hold, own.keep, own.horizon = None, False, 0.0, 30.0, 60.0, 30.0
-        own.max_jump, own.most, own.unlearned, own.unjudged, own.number = 1e9, 10_000, 0, -segmented, 0
-        own.behind = 5.0
-        own.reports, own.report_delay = 0, 0.0
+        own = steps.PendingSteps(table, 30.0, None, 30.0)
+        own.clock = 0.0
+        own.use(join, learning.steps, None, False)
+        own.watch(-segmented, True)
         p = np.empty(n)
         labels = y.astype(np.uint8)
         keys = [LEVELS[k % len(LEVELS)] for k in range(n)] if segmented else None
-        assert own.issue(list(range(n)), scores, t, np.ones(n), labels, when, 0, keys, {}, p) == n
-        counts = own.learned, own.positives, own.timed_out, own.matched, own.reports, own.backwards
+        assert own.issue(join, list(range(n)), scores, t, np.ones(n), labels, when, 0, keys, p) == n
+        counts = own.learned, own.positives, own.timed_out, own.known, own.reports, own.backwards
         made.append((bits(p), bits(own.judged_labels()), learning.learned(), counts, table.first, own.unlearned))
     assert made[0] == made[1]
     assert made[0][3][0] > 200

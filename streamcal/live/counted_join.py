@@ -20,7 +20,6 @@ from streamcal.live.counted_bucket import FURTHEST, Bucket, Group, Groups, Level
 from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS
 from streamcal.live.issued import Id, Issued, Keys, check_id, seconds
-from streamcal.live.join_state import COUNTS
 from streamcal.live.joining import HIGHEST, Joining, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
@@ -198,7 +197,6 @@ class CountedJoin(Joining):
         self._limit_times(max_jump, max_behind)
         self._grid = grid_of(calibrator.scale, cells)
         self._begin_clock(calibrator)
-        self._counts = dict.fromkeys(COUNTS, 0)
         self._buckets: dict[int, Bucket] = {}  # by number, the oldest first
         self._waiting: deque[Bucket] = deque()
         self._learned: deque[Bucket] = deque()
@@ -244,7 +242,7 @@ class CountedJoin(Joining):
     def oldest(self, now: float) -> float:
         """Return the seconds since the oldest bucket that waits for its labels began; 0 if there is none."""
         begin = self._waiting[0].place * self.spans.bucket if self._waiting else math.inf
-        return max(max(now, self._clock) - begin, 0.0)
+        return max(max(now, self._now.clock) - begin, 0.0)
 
     @property
     def filter_error(self) -> float:
@@ -264,7 +262,7 @@ class CountedJoin(Joining):
           impression, which count as immediate;
         - `refused`: labels that the calibrator refused, or whose version's calibration was dropped.
         """
-        return dict(self._counts)
+        return dict(self._now.counts)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -311,7 +309,7 @@ class CountedJoin(Joining):
         levels = None if keys is None else self._read_keys(self._check_keys(keys))
         named = self._newest if version is None else check_id(version, "version")
         time = self._near(t)
-        if self._clock - time > self.max_behind:
+        if self._now.clock - time > self.max_behind:
             self._check_behind(time)
         if self._journal is not None:
             self._make_ready()
@@ -324,8 +322,8 @@ class CountedJoin(Joining):
                 b"" if named is None and group is None else counted_events.written(group or Group(named, None, 1.0))
             )
             self._journal.append(counted_events.issued(time, score, written))
-        p = learner.predict(score * self._factor, None if levels is None else dict(levels), time)
-        if self._factor != 1.0:
+        p = learner.predict(score * self._now.factor, None if levels is None else dict(levels), time)
+        if self._now.factor != 1.0:
             p = self._of_horizon(p, score)
         parts = self._parts_of(bucket, time)
         return tuple.__new__(Answer, (p, self._tokens.signer.write(bucket.serial, number, row, parts)))
@@ -337,17 +335,17 @@ class CountedJoin(Joining):
 
     def _arrive(self, t: float, version: Id | None) -> tuple[Bucket, VersionLearner]:
         """Move the clock to an impression, and return its bucket and the calibration of its version."""
-        if t < self._clock:
-            self._counts["backwards"] += 1
+        if t < self._now.clock:
+            self._now.backwards += 1
         else:
-            self._clock = t
+            self._now.clock = t
             if math.floor(t / self.spans.bucket) != self._place:
                 self._settle()
         learner = self._versions.get(version) or self._begin(version)
         bucket = self._open
         if bucket is None:
             clicks = ClickFilter(self.spans.click_bits)
-            bucket = self._open = Bucket(self._serial, self._place, self._number, clicks, CELLS + 2)
+            bucket = self._open = Bucket(self._serial, self._place, self._now.number, clicks, CELLS + 2)
             self._buckets[self._serial] = bucket
             self._waiting.append(bucket)
             self._serial += 1
@@ -359,9 +357,9 @@ class CountedJoin(Joining):
         Its group is that of a version, without levels and of weight 1, if only the version is given.
         """
         bucket.issued += 1
-        self._number += 1
-        counts, rows = self._counts, bucket.rows
-        counts["issued"] += 1
+        self._now.number += 1
+        self._now.issued += 1
+        rows = bucket.rows
         room = self._rows < self.max_held or self._make_room()
         of = bucket.used.get(group, -1)
         if of < 0 and room:
@@ -370,7 +368,7 @@ class CountedJoin(Joining):
         before = rows.size
         row: int = NO_ROW if of < 0 else rows.add(of * MOST_CELLS + cell, score, room)
         if row == NO_ROW:
-            counts["unheld"] += 1
+            self._now.unheld += 1
             return row
         bucket.counted += 1
         if row == before:
@@ -392,13 +390,13 @@ class CountedJoin(Joining):
         """Remember what the parts of a mixture say of the first score of a row: the same throughout the bucket."""
         record = None
         if _is_judged(learner):
-            record = learner.issue(score * self._factor, group.keys, bucket.place * self.spans.bucket, group.w)[1]
+            record = learner.issue(score * self._now.factor, group.keys, bucket.place * self.spans.bucket, group.w)[1]
         bucket.records.append(record)
 
     def _make_room(self) -> bool:
         """Forget buckets that were learned, the oldest first, until there is room; return whether there is."""
         while self._rows >= self.max_held and self._learned:
-            self._counts["forgotten"] += self._learned[0].counted
+            self._now.forgotten += self._learned[0].counted
             self._forget(self._learned.popleft())
         return self._rows < self.max_held
 
@@ -468,7 +466,7 @@ class CountedJoin(Joining):
         out: tuple[FloatArray, NDArray[np.bytes_]] | None = None,
     ) -> None:
         """Count checked predictions, those of each bucket at once, and write probabilities and tokens to `out`."""
-        at = np.maximum(np.maximum.accumulate(t), self._clock)
+        at = np.maximum(np.maximum.accumulate(t), self._now.clock)
         places = np.floor(at / self.spans.bucket)
         ends = [*(np.flatnonzero(np.diff(places)) + 1).tolist(), len(t)]
         begin = 0
@@ -488,7 +486,7 @@ class CountedJoin(Joining):
     ) -> None:
         """Count predictions of one bucket; of one version."""
         bucket, learner = self._arrive(float(at[0]), groups[0].version)  # no time is behind this clock
-        self._clock = float(at[-1])
+        self._now.clock = float(at[-1])
         first = bucket.issued
         if self._rows + len(scores) > self.max_held:  # room is made row by row
             rows = np.empty(len(scores), dtype=np.int64)
@@ -497,7 +495,7 @@ class CountedJoin(Joining):
                 rows[k] = self._count(bucket, learner, score, groups[group])
         else:
             rows = self._count_many(bucket, learner, scores, of, groups)
-        self._counts["backwards"] += int((t < at).sum())
+        self._now.backwards += int((t < at).sum())
         if out[0] is None:
             return
         p, tokens = out[0]
@@ -524,8 +522,8 @@ class CountedJoin(Joining):
         bucket.rows.add_many(keys, scores, n, rows)
         bucket.issued += n
         bucket.counted += n
-        self._number += n
-        self._counts["issued"] += n
+        self._now.number += n
+        self._now.issued += n
         self._rows += bucket.rows.size - before
         for row in range(before, bucket.rows.size):
             self._note_row(bucket, learner, bucket.rows.first(row), self._groups[bucket.rows.key(row) // MOST_CELLS])
@@ -535,7 +533,7 @@ class CountedJoin(Joining):
         self, learner: VersionLearner, scores: FloatArray, t: FloatArray, of: Whole | None, groups: list[Group]
     ) -> FloatArray:
         """Return probabilities of one version, those of `issue` up to rounding."""
-        calibrated_scores = scores * self._factor
+        calibrated_scores = scores * self._now.factor
         calibrator = learner.calibrator
         if learner.before is not None or learner._timed or not calibrator.n:
             each = [0] * len(scores) if of is None else of.tolist()
@@ -546,9 +544,9 @@ class CountedJoin(Joining):
             each = [0] * len(scores) if of is None else of.tolist()
             columns = {name: [levels[one].get(name) for one in each] for name in calibrator.fields}
             p = np.asarray(calibrator.predict_many(calibrated_scores, keys=calibrator._own_keys(columns)))
-        if self._factor == 1.0:
+        if self._now.factor == 1.0:
             return p
-        return np.maximum(p, np.minimum(p / self._factor, np.maximum(HIGHEST, scores)))
+        return np.maximum(p, np.minimum(p / self._now.factor, np.maximum(HIGHEST, scores)))
 
     def resolve(self, token: str | bytes, y: Label, t: Time) -> bool:
         """Tell the outcome of an impression.
@@ -613,7 +611,7 @@ class CountedJoin(Joining):
         times = self._times(t, len(read))
         if len(labels) != len(read):
             raise InputError(f"tokens and y differ in length: {len(read)} and {len(labels)}; give a label for each")
-        far = np.flatnonzero(np.abs(times - self._clock) > self.max_jump)
+        far = np.flatnonzero(np.abs(times - self._now.clock) > self.max_jump)
         if len(far):
             self._check_far(float(times[far[0]]))
         self._make_ready()
@@ -630,20 +628,20 @@ class CountedJoin(Joining):
         serial, number, row, parts = token
         bucket = self._buckets.get(serial)
         if bucket is None or row >= bucket.size:
-            self._counts["unknown"] += 1
+            self._now.unknown += 1
             return False
         width = self.spans.bucket
         issued = (bucket.place + (parts - OFFSET) / PARTS) * width
         part = width / PARTS
         if not positive:
             return True
-        if t > issued + self._keep + part:
+        if t > issued + self._now.keep + part:
             return True
         if not bucket.clicks.add(number):
-            self._counts["repeated"] += 1
+            self._now.repeated += 1
             return True
-        self._counts["before_issue"] += t < issued - part
-        self._note_report(t)
+        self._now.before_issue += t < issued - part
+        self._now.note_report(t)
         cell = 0 if self._curve is None else self._cell(max(issued, bucket.place * width), t, part)
         bucket.click(row, early=cell == 0)
         bucket.delays[cell] += 1
@@ -654,7 +652,7 @@ class CountedJoin(Joining):
     def _cell(self, at: float, t: float, part: float) -> int:
         """Return the cell of the delay after which a click is known, 0 where that is early, as of `LabelJoin`."""
         assert self._curve is not None
-        delay, edges, cell = max(t, self._clock) - at - part, self._curve.edges, 0
+        delay, edges, cell = max(t, self._now.clock) - at - part, self._curve.edges, 0
         while cell < len(edges) and delay > edges[cell]:
             cell += 1
         return cell
@@ -663,7 +661,7 @@ class CountedJoin(Joining):
 
     def _settle(self) -> None:
         """Learn the buckets whose time has come, and forget those remembered long enough."""
-        place = math.floor(self._clock / self.spans.bucket)
+        place = math.floor(self._now.clock / self.spans.bucket)
         if place == self._place:
             return
         self._place = place
@@ -693,9 +691,9 @@ class CountedJoin(Joining):
             first = min(each, key=lambda one: one[0], default=None)
             due += [] if first is None else [first]
         if self._waiting:
-            due.append((self._waiting[0].place + self._places(self._hold), 1, self._waiting[0]))
+            due.append((self._waiting[0].place + self._places(self._now.hold), 1, self._waiting[0]))
         if self._learned:
-            due.append((self._learned[0].place + self._places(self._keep), 2, self._learned[0]))
+            due.append((self._learned[0].place + self._places(self._now.keep), 2, self._learned[0]))
         return min(due, key=lambda one: one[:2], default=None)
 
     def _places(self, span: float) -> int:
@@ -719,19 +717,19 @@ class CountedJoin(Joining):
                     raise StateError(f"the calibration of version {version!r} was dropped")
                 self._learn_rows(bucket, learner, rows, clicked)
             except (StreamcalError, ValueError, TypeError, IndexError) as error:  # not ours: what no part says
-                self._counts["refused"] += int(total[rows].sum())
+                self._now.refused += int(total[rows].sum())
                 logger.warning("the labels of a bucket were not learned: %s", error)
                 continue
             positives = int(clicked[rows].sum())
-            self._counts["learned"] += int(total[rows].sum())
-            self._counts["positives"] += positives
-            self._counts["timed_out"] += int(total[rows].sum()) - positives
+            self._now.learned += int(total[rows].sum())
+            self._now.positives += positives
+            self._now.timed_out += int(total[rows].sum()) - positives
         bucket.records = []
 
     def _learn_rows(self, bucket: Bucket, learner: VersionLearner, rows: NDArray[np.intp], clicked: Whole) -> None:
         """Learn the labels of rows of one version."""
         t = bucket.place * self.spans.bucket
-        scores = bucket.scores[rows] * self._factor
+        scores = bucket.scores[rows] * self._now.factor
         counts = np.stack((bucket.n[rows], clicked[rows]), axis=1).astype(np.int64)
         weights = self._weights(bucket, rows)
         if _is_judged(learner):
@@ -777,13 +775,14 @@ class CountedJoin(Joining):
         curve = self._curve
         early = self._was_early(bucket.first)
         in_curve = curve is not None and cell < len(curve.edges)
-        last = issued + self._soonest if early and in_curve else issued + self._keep
+        last = issued + self._now.soonest if early and in_curve else issued + self._now.keep
         if t > last + self.spans.bucket / PARTS or (early and cell == 0):
             return
         group = self._groups[int(bucket.groups[row])]
         learner = self._versions.get(group.version)
         corrected = not early and learner is not None and self._turn(bucket, row, learner, group)
-        self._counts["corrected" if corrected else "uncorrected"] += 1
+        self._now.corrected += corrected
+        self._now.uncorrected += not corrected
 
     def _turn(self, bucket: Bucket, row: int, learner: VersionLearner, group: Group) -> bool:
         """Turn a negative label of a row into a positive one; False where that is not exact."""
@@ -851,11 +850,11 @@ class CountedJoin(Joining):
 
     def _check_clock(self, t: FloatArray) -> None:
         """Raise `ClockError` where a time of impressions in order would be refused."""
-        clock = np.maximum.accumulate(np.concatenate(([self._clock], t[:-1])))
+        clock = np.maximum.accumulate(np.concatenate(([self._now.clock], t[:-1])))
         with np.errstate(invalid="ignore"):
             far = np.flatnonzero((np.abs(t - clock) > self.max_jump) & np.isfinite(clock))
         behind = np.flatnonzero(clock - t > self.max_behind)
-        if not math.isfinite(self._clock):
+        if not math.isfinite(self._now.clock):
             self._check_far(float(t[0]))
         if len(far) or len(behind):
             k = min([*far[:1].tolist(), *behind[:1].tolist()])

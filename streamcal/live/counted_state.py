@@ -12,11 +12,11 @@ import numpy as np
 
 from streamcal.encoding import encode, pack
 from streamcal.kernels.counts.counted_rows import ClickFilter, CountedRows
+from streamcal.kernels.pending.pending_steps import COUNTS
 from streamcal.live.counted_bucket import FURTHEST, Bucket, group_of
 from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS, DelayCurve
 from streamcal.live.issued import check_id, check_keys
-from streamcal.live.join_state import COUNTS
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import LARGEST_WEIGHT
 from streamcal.states import (
@@ -41,14 +41,14 @@ def head_of(join: Any) -> dict[str, Any]:
     """Return all of a state but its buckets."""
     groups, free = join._groups.state()
     return {
-        "clock": None if math.isinf(join._clock) else join._clock,
-        "number": join._number,
+        "clock": None if math.isinf(join._now.clock) else join._now.clock,
+        "number": join._now.number,
         "serial": join._serial,
         "versions": [[version, learner.state()] for version, learner in join._versions.items()],
         "newest": join._newest,
         "groups": [None if one is None else [one.version, one.keys, one.w] for one in groups],
         "free": free,
-        "counts": dict(join._counts),
+        "counts": join.tally(),
         "curve": None if join._curve is None else join._curve.state(),
         "key": None if join._tokens.stored is None else join._tokens.stored.hex(),
         "fingerprint": join._tokens.fingerprint,
@@ -182,12 +182,13 @@ def _records(one: Mapping[str, Any], size: int) -> list[bytes | None]:
 
 def take_over(join: Any, state: Mapping[str, Any], buckets: list[Bucket]) -> None:
     """Give a new join what was read."""
-    for name in ("number", "serial", "versions", "newest", "counts", "curve", "note"):
+    for name in ("serial", "versions", "newest", "curve", "note"):
         setattr(join, f"_{name}", state[name])
     join._tokens = Tokens.loaded(state["key"], state["fingerprint"])
-    join._clock = -math.inf if state["clock"] is None else state["clock"]
-    if math.isfinite(join._clock):
-        join._place = math.floor(join._clock / join.spans.bucket)
+    join._now.clock = -math.inf if state["clock"] is None else state["clock"]
+    join._now.number, join._now.counts = state["number"], state["counts"]
+    if math.isfinite(join._now.clock):
+        join._place = math.floor(join._now.clock / join.spans.bucket)
     join._groups.load(state["groups"], state["free"])
     for bucket in buckets:
         join._buckets[bucket.serial] = bucket

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamcal.errors import warn
+from streamcal.kernels.pending.pending_steps import PendingSteps
 from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.live.issued import Id, Issued, Outcome
 
@@ -60,36 +61,30 @@ def outcome_at(table: PendingTable, place: int) -> Outcome | None:
 class Holding(ABC):
     """The part of a join that holds predictions and outcomes; its owner has the clock and the counts.
 
-    Invariants: predictions are in the table in the order of issue; labels of those at places before `_unlearned` were
-    learned, and the others wait; those at places before `_unjudged` were passed to `_on_label`.
+    Invariants: predictions are in the table in the order of issue; labels of those at places before `unlearned` were
+    learned, and the others wait; those at places before `unjudged` were passed to `_on_label`.
     """
 
     max_held: int
     max_unknown: int
-    _hold: float  # the age at which labels are learned now
-    _soonest: float  # the least age at which labels have been learned
-    _clock: float
-    _counts: dict[str, int]
+    _now: PendingSteps
 
     def _hold_nothing(self) -> None:
-        self._table = PendingTable()
-        self._unlearned = 0  # the place of the first prediction that waits
-        self._unjudged: int | None = None  # that of the first that was not passed to `_on_label`; None: none is
         self._aside: OrderedDict[Id, Outcome] = OrderedDict()
         self._stride = 1  # one prediction of `_stride` is kept
         self._next_stride = -math.inf  # the clock from which on it may be smaller
-        self._matched = self._unmatched = 0  # outcomes of this process, by whether the id was held
+        self._unmatched = 0  # outcomes of this process whose id was not held
         self._warned = False
 
     @property
     def waiting(self) -> int:
         """Number of predictions whose labels are to be learned."""
-        return int(self._table.end) - self._unlearned
+        return int(self._now.table.end - self._now.unlearned)
 
     @property
     def held(self) -> int:
         """Number of predictions remembered: those waiting, and those whose labels were learned."""
-        return len(self._table)
+        return len(self._now.table)
 
     @property
     def set_aside(self) -> int:
@@ -99,28 +94,28 @@ class Holding(ABC):
     @property
     def predictions(self) -> Mapping[Id, Issued]:
         """The predictions remembered, by `Issued.id`, in the order of issue."""
-        return Predictions(self._table)
+        return Predictions(self._now.table)
 
     def outcome(self, id: Id) -> Outcome | None:
         """Return the outcomes of an id, as `Issued.id` has it, that are remembered or set aside; None without one."""
-        place = self._table.place_of(id)
-        return self._aside.get(id) if place < 0 else outcome_at(self._table, place)
+        place = self._now.table.place_of(id)
+        return self._aside.get(id) if place < 0 else outcome_at(self._now.table, place)
 
     def oldest(self, now: float) -> float:
         """Return the seconds since the oldest prediction that waits for its label was issued; 0 if there is none."""
-        return max(now, self._clock) - self._table.at(self._unlearned) if self.waiting else 0.0
+        return max(now, self._now.clock) - self._now.table.at(self._now.unlearned) if self.waiting else 0.0
 
     def _room(self, number: int) -> bool:
         """Return whether to keep a new prediction, after making space for it."""
         if self.waiting >= self.max_held:
             self._thin()
-        elif self._stride > 1 and 4 * self.waiting < self.max_held and self._clock >= self._next_stride:
+        elif self._stride > 1 and 4 * self.waiting < self.max_held and self._now.clock >= self._next_stride:
             self._set_stride(self._stride // 2)
         if self._stride > 1 and not self._chosen(number):
             return False
-        if len(self._table) >= self.max_held:
-            self._forget_oldest()
-            self._counts["forgotten"] += 1
+        if len(self._now.table) >= self.max_held:
+            self._now.forget()
+            self._now.forgotten += 1
         return True
 
     def _chosen(self, number: Any) -> Any:
@@ -129,20 +124,20 @@ class Holding(ABC):
 
     def _set_stride(self, stride: int) -> None:
         self._stride = stride
-        self._next_stride = self._clock + self._hold  # what waits then was held with this stride
+        self._next_stride = self._now.clock + self._now.hold  # what waits then was held with this stride
 
     def _thin(self) -> None:
         """Give up every second prediction that waits, with no regard to its outcome."""
-        table = self._table
+        table = self._now.table
         while self.waiting >= self.max_held:
             self._set_stride(2 * self._stride)
-            numbers = table.numbers(self._unlearned, table.end).astype(np.uint64)
+            numbers = table.numbers(self._now.unlearned, table.end).astype(np.uint64)
             chosen = self._chosen(numbers)
-            for place in (self._unlearned + np.flatnonzero(~chosen)).tolist():
+            for place in (self._now.unlearned + np.flatnonzero(~chosen)).tolist():
                 if table.record(place) is not None:
                     self._give_up(place)
-            self._counts["unheld"] += len(chosen) - int(chosen.sum())
-            table.keep(self._unlearned, chosen)
+            self._now.unheld += len(chosen) - int(chosen.sum())
+            table.keep(self._now.unlearned, chosen)
 
     def _limit(self, most: int, most_unknown: int) -> bool:
         """Set the limits and forget what is beyond them; return whether they are others than before."""
@@ -150,42 +145,34 @@ class Holding(ABC):
         self.max_held, self.max_unknown = most, most_unknown
         if self.waiting > most:
             self._thin()
-        while len(self._table) > most:
-            self._forget_oldest()
-            self._counts["forgotten"] += 1
+        while len(self._now.table) > most:
+            self._now.forget()
+            self._now.forgotten += 1
         while len(self._aside) > most_unknown:
             self._drop_aside()
         return changed
 
     def _turn_back(self, clock: float) -> None:
         """Set the clock back: what was issued or learned later counts as of this moment."""
-        table, begin = self._table, self._unlearned
-        self._clock = clock
-        self._next_stride = min(self._next_stride, clock + self._hold)
-        table.turn_back(table.first, begin, clock - self._soonest, clock)
+        table, begin = self._now.table, self._now.unlearned
+        self._now.clock = clock
+        self._next_stride = min(self._next_stride, clock + self._now.hold)
+        table.turn_back(table.first, begin, clock - self._now.soonest, clock)
         table.turn_back(begin, table.end, clock, clock)
 
     @abstractmethod
     def _give_up(self, place: int) -> None:
         """Tell the calibrator that the label of a prediction will not be learned."""
 
-    def _forget_oldest(self) -> None:
-        """Forget the first prediction, whose label was learned."""
-        self._table.drop_first()
-        first = int(self._table.first)
-        self._unlearned = max(self._unlearned, first)
-        if self._unjudged is not None:
-            self._unjudged = max(self._unjudged, first)
-
     def _set_aside(self, id: Id, positive: bool, t: float, w: float | None) -> None:
         """Keep the outcome of an unknown id; the one that has been there longest makes room."""
         before = self._aside.pop(id, None)
-        self._counts["unknown"] += 1
+        self._now.unknown += 1
         self._unmatched += 1
-        if self._unmatched >= max(MANY_UNKNOWN, MOSTLY * self._matched) and self._stride == 1 and not self._warned:
+        if self._unmatched >= max(MANY_UNKNOWN, MOSTLY * self._now.known) and self._stride == 1 and not self._warned:
             self._warned = True
             warn(
-                f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._matched} of known ones: "
+                f"{self._unmatched} outcomes are of unknown ids such as {id!r}, and {self._now.known} of known ones: "
                 "give `resolve` the ids that `issue` got, and keep predictions until their outcomes come"
             )
         now = Outcome(positive, not positive, t, 0, w) if before is None else before.and_then(positive, t, 0, w)
@@ -195,4 +182,4 @@ class Holding(ABC):
 
     def _drop_aside(self) -> None:
         self._aside.popitem(last=False)
-        self._counts["overflowed"] += 1
+        self._now.overflowed += 1

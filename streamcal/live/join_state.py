@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamcal.encoding import decode, encode, pack, unpack
+from streamcal.kernels.pending.pending_steps import COUNTS, PendingSteps
 from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.live.early import CELLS, DelayCurve
 from streamcal.live.issued import Id, Keys, Outcome, check_id, check_keys, is_plain
@@ -29,62 +30,38 @@ POSITIVE, NEGATIVE, KIND = 1, 2, 12
 #: Its columns of versions, and of levels of many fields; those of a field each follow.
 VERSION, OTHERS = 0, 1
 IntArray: TypeAlias = NDArray[np.int64]
-#: What `LabelJoin.tally` counts.
-COUNTS = (
-    "issued",
-    "learned",
-    "positives",
-    "timed_out",
-    "repeated",
-    "contradicted",
-    "corrected",
-    "uncorrected",
-    "unknown",
-    "matched",
-    "overflowed",
-    "unheld",
-    "forgotten",
-    "backwards",
-    "before_issue",
-    "refused",
-)
 
 
 @dataclass
 class Contents:
     """What a `LabelJoin` remembers and has counted, each in its attribute of this name with an underscore."""
 
-    clock: float
-    number: int
+    now: PendingSteps
     versions: dict[Id | None, VersionLearner]
     newest: Id | None
-    table: PendingTable
-    unlearned: int  # the place of the first prediction that waits
     aside: OrderedDict[Id, Outcome]
     stride: int
     next_stride: float
-    counts: dict[str, int]
     curve: DelayCurve | None
-    ages: list[tuple[float, int, int, Id]]
     note: str | None
 
 
 def head_of(contents: Contents) -> dict[str, Any]:
     """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
-    table = contents.table
-    places = {id: table.place_of(id) for _, _, _, id in contents.ages}
+    now, table = contents.now, contents.now.table
+    places = {id: table.place_of(id) for _, _, _, id in now.ages}
     numbers = {id: table.number(place) for id, place in places.items() if place >= 0}
-    ages = [list(one) for one in sorted(contents.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
+    ages = [list(one) for one in sorted(now.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
     written = {
-        "clock": None if math.isinf(contents.clock) else contents.clock,
-        "number": contents.number,
+        "clock": None if math.isinf(now.clock) else now.clock,
+        "number": now.number,
         "versions": [[version, learner.state()] for version, learner in contents.versions.items()],
         "newest": contents.newest,
-        "waiting": table.end - contents.unlearned,
+        "waiting": table.end - now.unlearned,
         "aside": [[id, *outcome[:3], outcome.w] for id, outcome in contents.aside.items()],
         "stride": contents.stride,
         "next_stride": None if math.isinf(contents.next_stride) else contents.next_stride,
-        "counts": dict(contents.counts),
+        "counts": now.counts,
         "curve": None if contents.curve is None else contents.curve.state(),
         "ages": ages,
     }
@@ -96,7 +73,7 @@ def held_of(contents: Contents, *, copied: bool = True) -> Iterator[dict[str, An
 
     Unless they are copied, columns are those of the join, which must not change meanwhile.
     """
-    table = contents.table
+    table = contents.now.table
     for begin in range(table.first, table.end, CHUNK):
         end = min(begin + CHUNK, table.end)
         yield _columns(table, table.columns(begin, end, copied), begin, end)
@@ -236,15 +213,16 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
     table = _held(read["held"], params["max_held"])
     ensure(read["waiting"] <= len(table), "more predictions wait than there are")
     ensure((read["curve"] is None) == (early is None), "there is a curve of delays without an early window")
+    now = PendingSteps(table, params["horizon"], early, params["late"])
+    now.clock = -math.inf if read["clock"] is None else read["clock"]
+    now.number, now.unlearned, now.counts = read["number"], table.end - read["waiting"], read["counts"]
+    now.ages = sorted(read["ages"], key=lambda one: one[:3])  # and so a heap
     contents = Contents(
-        **{name: read[name] for name in ("number", "newest", "stride", "counts", "curve", "note")},
-        clock=-math.inf if read["clock"] is None else read["clock"],
+        now,
+        **{name: read[name] for name in ("newest", "stride", "curve", "note")},
         versions=dict(read["versions"]),
-        table=table,
-        unlearned=table.end - read["waiting"],
         aside=OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"]),
         next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
-        ages=sorted(read["ages"], key=lambda one: one[:3]),  # and so a heap
     )
     ensure(contents.newest in contents.versions, "the newest version has no calibration")
     ensure(len(contents.versions) == len(read["versions"]), "a version is there twice")
@@ -252,8 +230,7 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
     ensure(len(contents.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
     ensure(all(one.positive or one.negative for one in contents.aside.values()), "no label")
     ensure(contents.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
-    soonest = params["horizon"] if early is None else early
-    _require_order(contents, soonest, soonest if contents.curve is None else contents.curve.hold)
+    _require_order(now, now.soonest if contents.curve is None else contents.curve.hold)
     _require_ages(contents)
     return contents
 
@@ -384,12 +361,12 @@ def _note(value: Any) -> str:
     return str(value)
 
 
-def _require_order(contents: Contents, soonest: float, hold: float) -> None:
+def _require_order(now: PendingSteps, hold: float) -> None:
     """Raise `StateError` unless predictions are in the order of issue, and all that are due were learned.
 
-    Labels are learned at the age `hold` now, and never were before the age `soonest`.
+    Labels are learned at the age `hold` now.
     """
-    table = contents.table
+    table = now.table
     at, numbered = -math.inf, -1
     for begin in range(table.first, table.end, CHUNK):
         end = min(begin + CHUNK, table.end)
@@ -398,17 +375,17 @@ def _require_order(contents: Contents, soonest: float, hold: float) -> None:
         rising = (numbers_[1:] > numbers_[:-1]).all() and (times[1:] >= times[:-1]).all()
         ensure(rising and numbers_[0] > numbered and times[0] >= at, "predictions are not in their order")
         at, numbered = float(times[-1]), int(numbers_[-1])
-        learned = max(contents.unlearned - begin, 0)
-        ensure((times[:learned] <= contents.clock - soonest).all(), "a label was learned before its time")
-        ensure((times[learned:] > contents.clock - hold).all(), "a label was not learned at its time")
-    ensure(numbered < contents.number and at <= contents.clock, "a prediction was issued in the future")
+        learned = max(now.unlearned - begin, 0)
+        ensure((times[:learned] <= now.clock - now.soonest).all(), "a label was learned before its time")
+        ensure((times[learned:] > now.clock - hold).all(), "a label was not learned at its time")
+    ensure(numbered < now.number and at <= now.clock, "a prediction was issued in the future")
 
 
 def _require_ages(contents: Contents) -> None:
     """Raise `StateError` unless the clicks whose impressions grow older are known, each with the end of its cell."""
     edges = [] if contents.curve is None else contents.curve.edges
-    table = contents.table
-    for when, number_, cell, id in contents.ages:
+    table = contents.now.table
+    for when, number_, cell, id in contents.now.ages:
         place = table.place_of(id)
         known = place >= 0 and table.number(place) == number_ and table.outcome(place) is not None
         ensure(known, "a click has no impression")

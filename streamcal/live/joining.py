@@ -14,9 +14,11 @@ from typing import Any
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import ClockError, InputError, StateError, warn
+from streamcal.kernels.pending.pending_steps import PendingSteps
+from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
-from streamcal.live.early import CLICKS, DelayCurve
+from streamcal.live.early import DelayCurve
 from streamcal.live.issued import Id, Keys, check_id, check_keys, seconds
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
@@ -79,14 +81,10 @@ class Joining(WithState):
     _note: str | None
     _versions: dict[Id | None, VersionLearner]
     _newest: Id | None
-    _clock: float
-    _counts: dict[str, int]
+    _now: PendingSteps  # the clock, the counts, and what else changes with each event
     _curve: DelayCurve | None
     _begun_again = "begin again without it"  # what repairs a clock that is far ahead
     _used_again = "give its parameters or another path"  # what uses the journal of another join
-    _factor: float  # the share of clicks that labels have when they are learned
-    _hold: float  # the age at which labels are learned now
-    _number: int  # predictions issued
 
     def _limit_times(self, jump: Span | None, behind: Span | None) -> None:
         """Set how far the time of an event may be from the clock, and that of an impression behind it."""
@@ -94,23 +92,19 @@ class Joining(WithState):
         self.max_jump = JUMP_HORIZONS * horizon if jump is None else seconds(jump, "max_jump")
         self.max_behind = horizon if behind is None else seconds(behind, "max_behind", or_zero=True)
 
-    def _begin_clock(self, calibrator: Any) -> None:
+    def _begin_clock(self, calibrator: Any, table: PendingTable | None = None) -> None:
         """Set the clock and the versions of a join that has issued nothing."""
         horizon, early, expected, late = self.spans[:4]
-        self._soonest = horizon if early is None else early
-        self._keep = horizon + late
+        self._now = PendingSteps(table, horizon, early, late)
         self._versions = {None: VersionLearner(calibrator)}
         self._newest = None
         self._first, self._last = calibrator.scale.domain
-        self._clock = -math.inf
-        self._number = 0
         self._curve = None if early is None else DelayCurve(early, horizon, expected)
         self._follow_curve()
         self._note = None  # as JSON
         # of this process: a date with or without a time zone, or a number
         self._first_time: Time | None = take_first_time(calibrator)
         self._warned_of_share = False
-        self._reports, self._report_delay = 0, 0.0  # clicks of this process, and how late they were reported
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -122,7 +116,7 @@ class Joining(WithState):
     @property
     def clock(self) -> float:
         """The latest time of an impression or of `advance`; −∞ before the first."""
-        return self._clock
+        return float(self._now.clock)
 
     @property
     def versions(self) -> list[tuple[Id | None, Any, float]]:
@@ -149,7 +143,7 @@ class Joining(WithState):
     @property
     def learns_at_horizon(self) -> bool:
         """Whether labels are learned at the horizon now: without `early`, at first, or while its share is below 0.1."""
-        return self._curve is None or self._curve.waits
+        return bool(self._now.waits)
 
     def report_delay(self) -> float | None:
         """Return how many seconds after their own time clicks are reported, on average; None before the first.
@@ -157,12 +151,7 @@ class Joining(WithState):
         The mean is over the last 4,000 clicks or so that this process was given for predictions it remembers. A click
         is reported at the clock at which `resolve` is called.
         """
-        return self._report_delay if self._reports else None
-
-    def _note_report(self, t: float) -> None:
-        """Add a click to the mean delay of reports."""
-        self._reports += 1
-        self._report_delay += (max(self._clock - t, 0.0) - self._report_delay) / min(self._reports, CLICKS)
+        return float(self._now.report_delay) if self._now.reports else None
 
     def predict_one(
         self, score: float, t: Time | None = None, *, keys: Keys | None = None, version: Id | None = None
@@ -182,15 +171,15 @@ class Joining(WithState):
         checked, levels = self._check_score(score), self._check_keys(keys)
         if t is not None:
             of_one_kind(t, self._first_time)
-        time = (self._clock if self._clock > -math.inf else None) if t is None else check_time(t)
+        time = (self._now.clock if self._now.clock > -math.inf else None) if t is None else check_time(t)
         named = self._newest if version is None else check_id(version, "version")
         learner = self._versions.get(named) or self._versions[self._newest]
-        p = learner.predict(checked * self._factor, levels, time)
-        return p if self._factor == 1.0 else self._of_horizon(p, checked)
+        p = learner.predict(checked * self._now.factor, levels, time)
+        return p if self._now.factor == 1.0 else self._of_horizon(p, checked)
 
     def _of_horizon(self, p: float, score: float) -> float:
         """Convert the probability of a click that is known early to that of a click within the horizon."""
-        return max(p, min(p / self._factor, max(HIGHEST, score)))
+        return max(p, min(p / self._now.factor, max(HIGHEST, score)))
 
     def _shown(self) -> str:
         """Return the calibrator and the spans as arguments of the constructor."""
@@ -213,7 +202,7 @@ class Joining(WithState):
         self._advance(time)
 
     def _advance(self, t: float) -> None:
-        self._clock = max(self._clock, t)
+        self._now.clock = max(self._now.clock, t)
         self._settle()
 
     @abstractmethod
@@ -222,34 +211,34 @@ class Joining(WithState):
 
     def _has_turned(self, number: int) -> bool:
         """Return whether labels were learned at another age when a prediction was issued."""
-        return self._curve is not None and number < self._curve.since
+        return bool(number < self._now.since)
 
     def _was_early(self, number: int) -> bool:
         """Return whether the label of a prediction was learned early."""
-        return self._curve is not None and (not self._curve.waits or number < self._curve.since)
+        return not self._now.waits or self._has_turned(number)
 
     def _turn_curve(self, curve: DelayCurve) -> None:
         """Follow the share after clicks were added to the curve, and warn where it is too small."""
-        curve.turn(self._number)
+        curve.turn(self._now.number)
         if curve.has_few and not self._warned_of_share:
             self._warned_of_share = True
             late = self.report_delay()
             reported = "" if late is None else f", and they are reported {late:.4g} s after their own time on average"
             warn(
-                f"few clicks are known within early={self._soonest:g} s, {100.0 * curve.share()[0]:.2g} %{reported}: "
+                f"few clicks are known within early={self.spans[1]:g} s, {100.0 * curve.share()[0]:.2g} %{reported}: "
                 "labels are learned at the horizon while the share is so small; give a longer early, or None"
             )
         self._follow_curve()
 
     def _follow_curve(self) -> None:
         """Take over the share of clicks known early, and the age at which labels are learned."""
-        curve = self._curve
-        self._factor = 1.0 if curve is None else curve.factor
-        self._hold = self._soonest if curve is None else curve.hold
+        now, curve = self._now, self._curve
+        if curve is not None:
+            now.factor, now.hold, now.waits, now.since = curve.factor, curve.hold, curve.waits, curve.since
 
     def _begin(self, version: Id | None) -> VersionLearner:
         """Start the calibration of a version seen for the first time, and return it."""
-        first = not self._number  # the calibrator that was given is that of the first version
+        first = not self._now.number  # the calibrator that was given is that of the first version
         newest = self._versions.pop(self._newest) if first else self._versions[self._newest]
         self._versions[version] = begun = newest if first else newest.successor()
         self._newest = version
@@ -288,13 +277,13 @@ class Joining(WithState):
     def _near(self, t: Time) -> float:
         """Check a time as `_time`, and that it is near enough to the clock."""
         time = t if t.__class__ is self._first_time.__class__ is float and -math.inf < t < math.inf else self._time(t)
-        if abs(time - self._clock) > self.max_jump:  # or nothing has happened so far
+        if abs(time - self._now.clock) > self.max_jump:  # or nothing has happened so far
             self._check_far(time)
         return time
 
     def _check_far(self, t: float) -> None:
         """Raise `ClockError` for a time that is too far from the clock; warn of a first one in another unit."""
-        if self._clock == -math.inf:
+        if self._now.clock == -math.inf:
             if in_shorter_unit(t) and self.spans.horizon < LARGEST_SPAN:
                 unit, horizon = shorter_unit(t)[1], self.spans.horizon
                 warn(
@@ -302,17 +291,17 @@ class Joining(WithState):
                 )
             return
         raise ClockError(
-            f"time {t!r} is {abs(t - self._clock):.4g} s from the clock, {self._clock!r}, and more than max_jump="
+            f"time {t!r} is {abs(t - self.clock):.4g} s from the clock, {self.clock!r}, and more than max_jump="
             f"{self.max_jump:.4g}; drop the event, repair its unit (seconds) or its clock, or give a larger max_jump"
         )
 
     def _check_behind(self, t: float) -> None:
         """Raise `ClockError` for an impression that is too far behind the clock."""
-        if self._clock - t > self.max_behind:
+        if self._now.clock - t > self.max_behind:
             raise ClockError(
-                f"the impression is {self._clock - t:.6g} s older than the latest event, and more than max_behind="
+                f"the impression is {self._now.clock - t:.6g} s older than the latest event, and more than max_behind="
                 f"{self.max_behind:.6g}: drop it or correct its time; or an event before was far ahead, at "
-                f"{self._clock:.15g}: {self._begun_again}"
+                f"{self._now.clock:.15g}: {self._begun_again}"
             )
 
     # -- journal -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from heapq import heappop, heappush
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError, StoreError, StreamcalError, warn
-from streamcal.kernels.pending.pending_steps import PendingSteps
+from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.live import events, join_state
 from streamcal.live.counted_join import CountedJoin
 from streamcal.live.holding import Holding, issued_at, outcome_at
@@ -206,28 +206,18 @@ class LabelJoin(Holding, Joining):
 
     def _set_out(self, calibrator: Any) -> None:
         """Set up the state of a join that has issued nothing."""
-        self._begin_clock(calibrator)
-        self._counts = dict.fromkeys(join_state.COUNTS, 0)
+        self._begin_clock(calibrator, PendingTable())
         self._hold_nothing()
-        # Clicks whose impressions have yet to grow as old as the end of a cell of the curve: when, number, cell, id.
-        self._ages: list[tuple[float, int, int, Id]] = []
         self._on_label: Callable[[Issued, bool], object] | None = None
         self._on_many: Callable[..., object] | None = None
-        self._steps: PendingSteps | None = None
-        self._steps_of: Any = None
         self._warned_of_reports = False
-        self._behind = 0  # impressions in a row that were older than the clock by more than the age of learning
 
     # -- results ---------------------------------------------------------------------------------------------------
 
     @property
     def due(self) -> float:
         """The clock at which the next label is learned or the next prediction forgotten; ∞ where nothing is held."""
-        ages = [self._ages[0][0]] if self._ages else []
-        table, first = self._table, self._unlearned
-        waiting = [table.at(first) + self._hold] if first < table.end else []
-        learned = [table.at(table.first) + self._keep] if table.first < first else []
-        return min(*ages, *waiting, *learned, math.inf, math.inf)
+        return float(self._now.due)
 
     @property
     def newest(self) -> Id | None:
@@ -257,7 +247,7 @@ class LabelJoin(Holding, Joining):
           count as immediate;
         - `refused`: labels that the calibrator refused, or whose version's calibration was dropped.
         """
-        return dict(self._counts)
+        return dict(self._now.counts)
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -305,58 +295,69 @@ class LabelJoin(Holding, Joining):
         if version is not None:
             version = check_id(version, "version")
         time = self._near(t)
-        known = self._table.place_of(id)
+        known = self._now.table.place_of(id)
         if known >= 0:
-            if self._table.at(known) > time - self._keep:
-                return self._issued_again(issued_at(self._table, known), score)
+            if self._now.table.at(known) > time - self._now.keep:
+                return self._issued_again(issued_at(self._now.table, known), score)
             self.advance(time)  # by which it is forgotten
-            if self._table.place_of(id) >= 0:
+            if self._now.table.place_of(id) >= 0:
                 raise StoreError(f"the label of {id!r}, issued before, waits for its levels; try again")
-        if self._clock - time > self.max_behind:
+        if self._now.clock - time > self.max_behind:
             self._check_behind(time)
         if self._journal is not None:
             self._journal.require_room()
+        if (version is None or version == self._newest) and self._stride == 1 and self._use_steps():
+            now = self._now
+            p = now.issue_one(self, id, score, time, levels, weight)
+            if p == p:
+                # as `Issued(...)`, whose own constructor takes longer than all the rest
+                one = (id, p, score, time, self._newest, levels, weight, now.clock, now.number - 1)
+                issued: Issued = tuple.__new__(Issued, one)
+                if self._journal is not None:
+                    self._journal.append(events.issued(issued))
+                self._tell()
+                return issued
         try:
             return self._issue(id, score, time, version, levels, weight, None)
         except StoreError:
             if self._journal is not None:
-                self._journal.append(events.advanced(self._clock))  # which has moved
+                self._journal.append(events.advanced(self._now.clock))  # which has moved
             raise
 
     def _issue(
         self, id: Id, score: float, t: float, version: Id | None, keys: Keys | None, w: float, served: float | None
     ) -> Issued:
         """Issue a checked impression; `served` is the probability in the journal, where it is issued again."""
-        if t >= self._clock:
-            self._clock, self._behind = t, 0
+        if t >= self._now.clock:
+            self._now.clock, self._now.behind = t, 0
             self._settle()
-        elif t < self._clock - self._hold:
+        elif t < self._now.clock - self._now.hold:
             self._warn_of_clock()
         version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
         if served is not None and learner.traceless:
             p, record = served, None
         else:
-            p, record = learner.issue(score * self._factor, keys, t, w, apart=self._factor != 1.0)
+            p, record = learner.issue(score * self._now.factor, keys, t, w, apart=self._now.factor != 1.0)
             if served is not None:
                 p = served
-            elif self._factor != 1.0:
+            elif self._now.factor != 1.0:
                 p = self._of_horizon(p, score)
-        number = self._number
-        self._number = number + 1
-        self._counts["issued"] += 1
-        self._counts["backwards"] += t < self._clock
+        number = self._now.number
+        self._now.number = number + 1
+        self._now.issued += 1
+        self._now.backwards += t < self._now.clock
         # as `Issued(...)`, whose own constructor takes longer than all the rest
-        one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._clock, number))
+        one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._now.clock, number))
         if self._journal is not None:
             self._journal.append(events.issued(one))
         if self._room(number):
-            place = self._table.add(id, p, score, t, version, keys, w, self._clock, number, record)
+            place = self._now.table.add(id, p, score, t, version, keys, w, self._now.clock, number, record)
             if self._aside and id in self._aside:
                 self._match(place, one)
         else:
-            self._counts["unheld"] += 1
-            learner.give_up(score * self._factor, keys, record)
+            self._now.unheld += 1
+            learner.give_up(score * self._now.factor, keys, record)
         return one
 
     def issue_many(
@@ -462,8 +463,7 @@ class LabelJoin(Holding, Joining):
 
         With `served` they are issued again, with the probabilities p.
         """
-        steps = self._compiled_steps(rows.t, again=served)
-        if steps is None:
+        if not self._takes_rows(rows.t, again=served):
             return begin
         journal = self._journal
         if journal is not None:
@@ -472,102 +472,45 @@ class LabelJoin(Holding, Joining):
             end = min(begin + AT_ONCE, len(rows.ids))
             some = rows.upto(end)
             before = begin
-            begin = steps.issue(
-                some.ids, some.scores, some.t, some.w, some.y, some.when, begin, some.keys, self._aside, p, served
-            )
-            self._counts["issued"] += begin - before
-            self._take_back(steps)
+            columns = some.ids, some.scores, some.t, some.w, some.y, some.when
+            begin = self._now.issue(self, *columns, begin, some.keys, p, served)
             if journal is not None and begin > before:
                 done = slice(before, begin)
                 levels = None if rows.keys is None else rows.keys[done]
                 outcomes = rows.y[done], rows.when[done], self.spans.horizon
                 written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
                 journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
-            if not self._tell(steps) and begin < end:
+            if not self._tell() and begin < end:
                 break
         return begin
 
-    def _compiled_steps(self, t: Any, *, again: bool) -> PendingSteps | None:
-        """Return the compiled steps at the present state of this join; None where rows have to be taken one by one.
+    def _takes_rows(self, t: Any, *, again: bool) -> bool:
+        """Return whether the compiled steps take rows at these times now, or they have to be taken one by one.
 
         With `again` they are events of a journal, whose times are numbers.
         """
-        if self._stride > 1 or self._clock == -math.inf or not (isinstance(t, np.ndarray) and len(t)):
-            return None
-        if not (again or type(self._first_time) is float):
-            return None
-        steps = self._steps_of_newest()
-        if steps is not None:
-            self._hand_over(steps)
-        return steps
+        if self._stride > 1 or self._now.clock == -math.inf or not (isinstance(t, np.ndarray) and len(t)):
+            return False
+        return (again or type(self._first_time) is float) and self._use_steps()
 
-    def _steps_of_newest(self) -> PendingSteps | None:
-        """Return the compiled steps of the newest version; None without them."""
+    def _use_steps(self) -> bool:
+        """Let the compiled steps be those of the newest version; return whether it has any."""
         learner = self._versions[self._newest]
         kernel = learner.kernel
-        if kernel is None:
-            return None
-        if self._steps is None or self._steps_of is not kernel or self._steps.table is not self._table:
-            self._steps, self._steps_of = PendingSteps(self._table, kernel), kernel
-        self._steps.version, self._steps.timed = self._newest, learner.timed
-        return self._steps
+        self._now.use(self, kernel, self._newest, learner.timed)
+        return kernel is not None
 
-    def _hand_over(self, steps: PendingSteps) -> None:
-        """Give compiled steps the present state of this join."""
-        steps.clock, steps.keep, steps.horizon = self._clock, self._keep, self.spans.horizon
-        steps.max_jump, steps.most, steps.number = self.max_jump, self.max_held, self._number
-        steps.unlearned, steps.forward = self._unlearned, False
-        steps.unjudged = -1 if self._unjudged is None else self._unjudged
-        steps.reports, steps.report_delay = self._reports, self._report_delay
-        if self.on_learned is None:
-            steps.labels = None
-        elif steps.labels is None:
-            steps.labels = []
-        steps.in_columns = self._on_many is not None
-        steps.early, steps.ages = None if self._curve is None else self, self._ages
-        self._hand_over_curve(steps)
-
-    def _hand_over_curve(self, steps: PendingSteps) -> None:
-        """Give compiled steps the share of early clicks, and the age at which labels are learned."""
-        steps.hold, steps.factor = self._hold, self._factor
-        steps.behind = min(self.max_jump, self.max_behind, self._hold)
-        if self._curve is not None:
-            steps.waits, steps.since = self._curve.waits, self._curve.since
-
-    def _grow_in(self, steps: PendingSteps) -> None:
-        """Do `_grow_older` between the rows of compiled steps."""
-        self._number = steps.number
-        self._grow_older()
-        self._hand_over_curve(steps)
-
-    def _click_in(self, steps: PendingSteps, place: int, t: float) -> None:
-        """Take a positive outcome between the rows of compiled steps."""
-        self._take_back(steps)
-        self._resolve_at(place, True, t)
-        self._hand_over(steps)
-
-    def _take_back(self, steps: PendingSteps) -> None:
-        """Take over what compiled steps have changed."""
-        steps.early = None
-        self._clock, self._number, self._unlearned = steps.clock, steps.number, steps.unlearned
-        self._behind = 0 if steps.forward else self._behind
-        self._unjudged = None if self._unjudged is None else steps.unjudged
-        self._reports, self._report_delay = steps.reports, steps.report_delay
-        self._matched += steps.matched
-        steps.matched = 0
-        for name, count in steps.counted():
-            self._counts[name] += count
-
-    def _tell(self, steps: PendingSteps) -> bool:
-        """Tell the labels that compiled steps have learned and judged, in order; return whether any was judged."""
-        if steps.labels:
-            labels, steps.labels = steps.labels, []
+    def _tell(self) -> bool:
+        """Tell the labels that were learned and judged, in order; return whether any was judged."""
+        now = self._now
+        if now.labels:
+            labels, now.labels = now.labels, []
             _tell_each(labels, self.on_learned)
-        if steps.judges:
+        if now.judges:
             assert self._on_many is not None
-            self._on_many(*steps.judged_labels())
-        elif steps.told:
-            labels, steps.told = steps.told, []
+            self._on_many(*now.judged_labels())
+        elif now.told:
+            labels, now.told = now.told, []
             _tell_each(labels, self._on_label)
         else:
             return False
@@ -664,20 +607,21 @@ class LabelJoin(Holding, Joining):
 
         The impressions of those that are taken are remembered and had no outcome; their times are written to `issued`.
         """
-        steps = None if self._curve is not None else self._compiled_steps(t, again=again)
-        if steps is None:  # with an early window each outcome has its place in the curve
-            return begin
+        if self._curve is not None or not self._takes_rows(t, again=again):
+            return begin  # with an early window each outcome has its place in the curve
         if self._journal is not None:
             self._journal.require_room()
-        end = steps.resolve(ids, positive, t, begin, np.empty(len(ids)) if issued is None else issued)
-        self._take_back(steps)
+        times = np.empty(len(ids)) if issued is None else issued
+        end = self._now.resolve(self, ids, positive, t, begin, times)
         if self._journal is not None and end > begin:
             self._journal.append_many(*events.resolved_rows(ids[begin:end], positive[begin:end], t[begin:end]))
         return int(end)
 
     def _resolve(self, id: Id, positive: bool, t: float, w: float | None = None) -> bool:
         """Take a checked outcome."""
-        place = self._table.place_of(id)
+        if w is None and self._curve is None and self._now.resolve_one(self, id, positive, t):
+            return True
+        place = self._now.table.place_of(id)
         if place < 0:
             self._set_aside(id, positive, t, w)
             return False
@@ -686,25 +630,25 @@ class LabelJoin(Holding, Joining):
 
     def _resolve_at(self, place: int, positive: bool, t: float, w: float | None = None) -> None:
         """Take an outcome of the prediction at a place."""
-        one = issued_at(self._table, place)
-        self._matched += 1
-        before = outcome_at(self._table, place)
+        one = issued_at(self._now.table, place)
+        self._now.known += 1
+        before = outcome_at(self._now.table, place)
         cell = self._cell(one, t) if positive and self._curve is not None else 0
         if before is None:
             now = tuple.__new__(Outcome, (positive, not positive, t, cell, w))
             if t < one.t:
-                self._counts["before_issue"] += 1
+                self._now.before_issue += 1
         else:
             now = before.and_then(positive, t, cell, w)
-            self._counts["repeated"] += 1
-            self._counts["contradicted"] += now.positive and now.negative and not (before.positive and before.negative)
-        self._table.set_outcome(place, *now)
+            self._now.repeated += 1
+            self._now.contradicted += now.positive and now.negative and not (before.positive and before.negative)
+        self._now.table.set_outcome(place, *now)
         if positive:
             if before is None or not before.positive:
-                self._note_report(t)
+                self._now.note_report(t)
             if self._curve is not None and (before is None or not before.positive or now.cell < before.cell):
                 self._await_age(one, now)
-            if place < self._unlearned:
+            if place < self._now.unlearned:
                 self._correct(one, before, now)
 
     def _cell(self, one: Issued, t: float) -> int:
@@ -713,7 +657,7 @@ class LabelJoin(Holding, Joining):
         It is known from its own time on, or from now on, if that is later.
         """
         assert self._curve is not None
-        edges, at, clock, cell = self._curve.edges, one.at, self._clock, 0
+        edges, at, clock, cell = self._curve.edges, one.at, self._now.clock, 0
         while cell < len(edges) and (at <= clock - edges[cell] or at + edges[cell] <= clock or t - at > edges[cell]):
             cell += 1
         return cell
@@ -729,80 +673,36 @@ class LabelJoin(Holding, Joining):
         prediction says. What is called is no part of the state. `on_many` is called in its place where rows without
         levels are taken in columns, with their probabilities, scores, labels, weights and times.
         """
-        table, past = self._table, self._clock - self.spans.horizon
-        self._unjudged = bisect_right(range(self._unlearned), past, lo=table.first, key=table.at)
+        table, past = self._now.table, self._now.clock - self.spans.horizon
+        first = bisect_right(range(self._now.unlearned), past, lo=table.first, key=table.at)
+        self._now.watch(first, on_many is not None)
         self._on_label, self._on_many = on_label, on_many
 
     # -- learning --------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Learn the labels whose time has come, and forget what has been remembered long enough."""
-        clock, ages, table = self._clock, self._ages, self._table
-        due = self._unlearned < table.end and table.at(self._unlearned) <= clock - self._hold
-        if due and self._settle_plain():
-            return
-        while ages and ages[0][0] <= clock:  # before its impressions are forgotten
-            self._learn_due(ages[0][0])
-            self._grow_older()
-        self._learn_due(clock)
-        if self._unjudged is not None:
-            self._judge(self._unjudged)
-        past = clock - self._keep
-        while table.first < self._unlearned and table.at(table.first) <= past:
-            self._forget_oldest()
-
-    def _settle_plain(self) -> bool:
-        """Do `_settle` by compiled steps; return False at a label that is not plain."""
-        steps = self._steps_of_newest()
-        if steps is None:
-            return False
-        done, judged = False, True
-        while judged and not done:
-            self._hand_over(steps)
-            done = bool(steps.settle(self._clock))
-            self._take_back(steps)
-            judged = self._tell(steps)
-        return done
-
-    def _learn_due(self, clock: float) -> None:
-        """Learn the labels whose time has come by this clock, in the order of issue."""
-        table, learn = self._table, self._learn
-        due = clock - self._hold
-        while self._unlearned < table.end and table.at(self._unlearned) <= due and learn(self._unlearned):
-            self._unlearned += 1
-
-    def _judge(self, place: int) -> None:
-        """Tell the labels of predictions whose horizon has passed, from a place on."""
-        table, past = self._table, self._clock - self.spans.horizon
-        while place < self._unlearned and table.at(place) <= past:
-            one, outcome = issued_at(table, place), outcome_at(table, place)
-            place += 1
-            self._unjudged = place
-            assert self._on_label is not None
-            clicked = outcome is not None and outcome.positive and outcome.t - one.t <= self._keep
-            self._on_label(_weighed(one, outcome, clicked), clicked)
+        now = self._now
+        if now.is_due():
+            self._use_steps()
+        while not now.settle(self, now.clock, True):
+            self._tell()
+        self._tell()
 
     def _give_up(self, place: int) -> None:
-        one = issued_at(self._table, place)
+        one = issued_at(self._now.table, place)
         learner = self._versions.get(one.version)
         if learner is not None:
-            learner.give_up(one.score * self._factor, one.keys, self._table.record(place))
+            learner.give_up(one.score * self._now.factor, one.keys, self._now.table.record(place))
 
-    def _label(self, one: Issued, outcome: Outcome | None) -> bool:
-        """Return the label that an outcome means, where labels are learned as they are now."""
-        if outcome is None or not outcome.positive:
-            return False
-        return outcome.t - one.t <= self._keep if self._curve is None or self._curve.waits else outcome.cell == 0
-
-    def _learn(self, place: int) -> bool:
-        """Learn a label whose time has come; False: it has to wait, for its levels cannot be read now."""
-        issued, outcome = issued_at(self._table, place), outcome_at(self._table, place)
-        y = outcome is not None and outcome.positive and self._label(issued, outcome)
-        counts, learner = self._counts, self._versions.get(issued.version)
+    def _learn(self, place: int, y: bool, w: float) -> bool | None:
+        """Learn a label whose time has come; False if it is refused, None if its levels cannot be read now."""
+        table = self._now.table
+        issued, record = issued_at(table, place), table.record(place)
+        learner = self._versions.get(issued.version)
         if learner is None:
-            counts["refused"] += 1
-            return True
-        score, one, record = issued.score * self._factor, _weighed(issued, outcome, y), self._table.record(place)
+            return False
+        score, one = issued.score * self._now.factor, issued if w == issued.w else issued._replace(w=w)
         try:
             if record is not None and (self._has_turned(one.number) or (one.w != issued.w and learner.weighs)):
                 # Its parts said something else: of labels learned at another age, or of another weight.
@@ -812,18 +712,10 @@ class LabelJoin(Holding, Joining):
             learner.learn(score, one, record, y)
         except StoreError as error:
             logger.warning("labels wait to be learned: %s", error)
-            return False
+            return None
         except (StreamcalError, ValueError, TypeError, IndexError) as error:  # not ours: a state held what no part says
-            counts["refused"] += 1
             logger.warning("the label of %r was not learned: %s", one.id, error)
-            return True
-        counts["learned"] += 1
-        if y:
-            counts["positives"] += 1
-        elif outcome is None:
-            counts["timed_out"] += 1
-        if self.on_learned is not None:
-            self.on_learned(one, y)
+            return False
         return True
 
     def _correct(self, one: Issued, before: Outcome | None, now: Outcome) -> None:
@@ -833,20 +725,22 @@ class LabelJoin(Holding, Joining):
         """
         early = self._was_early(one.number)
         in_curve = self._curve is not None and now.cell < len(self._curve.edges)
-        last = one.at + self._soonest if early and in_curve else one.t + self._keep
+        last = one.at + self._now.soonest if early and in_curve else one.t + self._now.keep
         counted = before is not None and before.positive and before.t <= last
         if counted or now.t > last or (early and now.cell == 0):
             return
         learner = self._versions.get(one.version)
         weight = one.w if now.w is None else now.w
         corrected = not early and learner is not None and learner.correct(_weighed(one, before, False), weight)
-        self._counts["corrected" if corrected else "uncorrected"] += 1
-        late, in_time = self._counts["corrected"] + self._counts["uncorrected"], self._counts["positives"]
+        counts = self._now
+        counts.corrected += corrected
+        counts.uncorrected += not corrected
+        late, in_time = counts.corrected + counts.uncorrected, counts.positives
         if late >= MANY_LATE and late > in_time and not self._warned_of_reports:
             self._warned_of_reports = True
             warn(
                 f"{late} clicks were known only after a negative label was learned, and {in_time} before: clicks are "
-                f"reported {self._report_delay:.4g} s after their own time on average; give a longer "
+                f"reported {counts.report_delay:.4g} s after their own time on average; give a longer "
                 f"{'early' if early else 'horizon'}, or report them sooner"
             )
 
@@ -855,103 +749,41 @@ class LabelJoin(Holding, Joining):
         curve, cell = self._curve, max(outcome.cell, 1)
         assert curve is not None
         if cell < len(curve.edges):
-            heappush(self._ages, (one.at + curve.edges[cell], one.number, cell, one.id))
+            heappush(self._now.ages, (one.at + curve.edges[cell], one.number, cell, one.id))
 
     def _grow_older(self) -> None:
         """Add a click to the first cell of the curve whose end its impression has reached, and follow the share."""
-        ages, curve = self._ages, self._curve
+        ages, curve = self._now.ages, self._curve
         assert curve is not None
         first = heappop(ages)
         while ages and ages[0] == first:  # an earlier click of the impression was known later
             heappop(ages)
         _, number, cell, id = first
-        place = self._table.place_of(id)
-        outcome = None if place < 0 else outcome_at(self._table, place)
-        if outcome is None or self._table.number(place) != number:
+        place = self._now.table.place_of(id)
+        outcome = None if place < 0 else outcome_at(self._now.table, place)
+        if outcome is None or self._now.table.number(place) != number:
             return  # forgotten for lack of room, with no regard to its outcome
         curve.add(cell, inside=outcome.cell == cell)
         if cell + 1 < len(curve.edges):
-            heappush(ages, (self._table.at(place) + curve.edges[cell + 1], number, cell + 1, id))
+            heappush(ages, (self._now.table.at(place) + curve.edges[cell + 1], number, cell + 1, id))
         self._turn_curve(curve)
 
     def _match(self, place: int, one: Issued) -> None:
         """Join an impression with its outcome, which came before it."""
         outcome = self._aside.pop(one.id)
-        self._counts["matched"] += 1
-        self._counts["before_issue"] += outcome.t < one.t
+        self._now.matched += 1
+        self._now.before_issue += outcome.t < one.t
         if self._curve is not None and outcome.positive:
             outcome = outcome._replace(cell=self._cell(one, outcome.t))
             self._await_age(one, outcome)
-        self._table.set_outcome(place, *outcome)
-
-    def _carry_on(self, before: LabelJoin, keep: bool) -> tuple[int, int]:
-        """Take over what another join remembers and has counted, in a new one, and its calibrators if they are kept.
-
-        Return how many labels a new calibrator has learned, and how many predictions are remembered no more.
-        """
-        for name in ("_clock", "_number", "_newest", "_note", "_stride", "_next_stride", "_aside"):
-            setattr(self, name, getattr(before, name))
-        self.max_held, self.max_unknown = max(self.max_held, before.max_held), max(self.max_unknown, before.max_unknown)
-        learner = self._versions.pop(None)
-        self._versions = before._versions if keep else {before._newest: learner}
-        curve_kept = before.spans == self.spans._replace(late=before.spans.late)
-        if curve_kept:
-            self._curve, self._ages = before._curve, before._ages
-            self._follow_curve()
-        due, forgotten, learned = self._clock - self._soonest, 0, 0
-        old = before._table
-
-        def taken_over(place: int) -> bool:
-            """Take a prediction over; False if its label was learned and is another by the new spans."""
-            one, outcome = issued_at(old, place), outcome_at(old, place)
-            now = outcome if outcome is None or curve_kept else self._seen_again(one, outcome, before)
-            if keep and place < before._unlearned:
-                relabelled = self._curve is None and self._label(one, now) != before._label(one, outcome)
-                if one.at > due or relabelled:
-                    return False
-            record = old.record(place) if keep else None
-            if not keep and one.version == before._newest:
-                record = learner.issue(one.score * self._factor, one.keys, one.t, one.w)[1]
-            at = self._table.add(*one, record)
-            if now is not None:
-                self._table.set_outcome(at, *now)
-            return True
-
-        for place in range(old.first, before._unlearned):
-            forgotten += not taken_over(place)
-        if keep:
-            self._unlearned = int(self._table.end)
-        else:
-            self._settle()
-            learned = self._counts["learned"]
-        self._counts = dict(before._counts)
-        for place in range(before._unlearned, old.end):
-            taken_over(place)
-        if self._curve is not None and not curve_kept:  # a new curve needs early clicks as well as later ones
-            for place in range(self._table.first, self._table.end):
-                outcome = outcome_at(self._table, place)
-                if outcome is not None and outcome.positive:
-                    self._await_age(issued_at(self._table, place), outcome)
-        self._settle()
-        if not keep:
-            learned += self._counts["learned"] - before._counts["learned"]
-        return learned, forgotten
-
-    def _seen_again(self, one: Issued, outcome: Outcome, before: LabelJoin) -> Outcome:
-        """Return an outcome with its cell in a new curve, by its own time and the cell in which it was known before."""
-        if self._curve is None or not outcome.positive:
-            return outcome._replace(cell=0)
-        known = outcome.t - one.at
-        if before._curve is not None and outcome.cell > 0:
-            known = max(known, before._curve.edges[min(outcome.cell, len(before._curve.edges) - 1)])
-        return outcome._replace(cell=bisect_left(self._curve.edges, known))
+        self._now.table.set_outcome(place, *outcome)
 
     def _turn_back(self, clock: float) -> None:
         super()._turn_back(clock)
         if self._curve is not None:
-            edges, table = self._curve.edges, self._table
-            places = [(table.place_of(id), number, cell, id) for _, number, cell, id in self._ages]
-            self._ages = sorted(
+            edges, table = self._curve.edges, self._now.table
+            places = [(table.place_of(id), number, cell, id) for _, number, cell, id in self._now.ages]
+            self._now.ages = sorted(
                 (table.at(place) + edges[cell], number, cell, id)
                 for place, number, cell, id in places
                 if place >= 0 and table.number(place) == number
@@ -972,15 +804,15 @@ class LabelJoin(Holding, Joining):
         return known
 
     def _repeat(self) -> None:
-        self._counts["repeated"] += 1
+        self._now.repeated += 1
 
     def _warn_of_clock(self) -> None:
         """Warn where all impressions are far behind the clock, so that their labels are learned late."""
-        self._behind += 1
-        if self._behind == MANY_BEHIND:
+        self._now.behind += 1
+        if self._now.behind == MANY_BEHIND:
             warn(
-                f"the last {MANY_BEHIND} impressions are over {self._hold:g} s older than the latest event, at "
-                f"{self._clock:.15g}, and no label is learned until the clock has passed it: correct the time of that "
+                f"the last {MANY_BEHIND} impressions are over {self._now.hold:g} s older than the latest event, at "
+                f"{self.clock:.15g}, and no label is learned until the clock has passed it: correct the time of that "
                 "event and begin again, or turn the clock of a journal back with migrate(clock=)"
             )
 
@@ -1003,7 +835,7 @@ class LabelJoin(Holding, Joining):
 
     def _contents(self) -> join_state.Contents:
         """Return what this join remembers and has counted, not copied."""
-        if self.waiting and self._table.at(self._unlearned) <= self._clock - self._hold:
+        if self._now.is_due():
             raise StoreError("labels wait for levels that cannot be read; there is no state until they are learned")
         return join_state.Contents(**{name: getattr(self, f"_{name}") for name in join_state.Contents.__annotations__})
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 from streamcal.errors import InputError, StateError
-from streamcal.live.holding import issued_at
+from streamcal.kernels.pending.pending_steps import PendingSteps
+from streamcal.live.holding import issued_at, outcome_at
+from streamcal.live.issued import Issued, Outcome
 from streamcal.live.join_state import written_in
 from streamcal.live.joining import paused_collector
 from streamcal.live.journal import Journal
@@ -101,7 +104,7 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
             raise StateError(f"{journal.path} has scores in {lost}, not in {wanted}; begin another journal")
         forgets = late and before.calibrator.forgets_by_time
         keep = same and before.spans[1:3] == join.spans[1:3] and not forgets
-        learned, forgotten = join._carry_on(before, keep)
+        learned, forgotten = _carry_on(join, before, keep)
         journal.snapshot(join._parts())
     return Migrated(keep, learned, forgotten)
 
@@ -118,7 +121,7 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
     if not shadow.champion.same_parameters(current if inside else wanted):
         return False
 
-    table = join._table
+    table = join._now.table
     for place in range(table.first, table.end):
         remembered = table.record(place)
         if remembered is not None:
@@ -128,3 +131,75 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
             table.set_record(place, record)
     join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
     return True
+
+
+def _carry_on(join: LabelJoin, before: LabelJoin, keep: bool) -> tuple[int, int]:
+    """Give a new join what another one remembers and has counted, and its calibrators if they are kept.
+
+    Return how many labels a new calibrator has learned, and how many predictions are remembered no more.
+    """
+    for name in ("_newest", "_note", "_stride", "_next_stride", "_aside"):
+        setattr(join, name, getattr(before, name))
+    now, then = join._now, before._now
+    now.clock, now.number = then.clock, then.number
+    join.max_held, join.max_unknown = max(join.max_held, before.max_held), max(join.max_unknown, before.max_unknown)
+    learner = join._versions.pop(None)
+    join._versions = before._versions if keep else {before._newest: learner}
+    curve_kept = before.spans == join.spans._replace(late=before.spans.late)
+    if curve_kept:
+        join._curve, now.ages = before._curve, then.ages
+        join._follow_curve()
+    forgotten = learned = 0
+
+    def taken_over(place: int) -> bool:
+        """Take a prediction over; False if its label was learned and is another by the new spans."""
+        one, outcome = issued_at(then.table, place), outcome_at(then.table, place)
+        seen = outcome if outcome is None or curve_kept else _seen_again(join, one, outcome, before)
+        if keep and place < then.unlearned:
+            relabelled = join._curve is None and _label(now, one, seen) != _label(then, one, outcome)
+            if one.at > now.clock - now.soonest or relabelled:
+                return False
+        record = then.table.record(place) if keep else None
+        if not keep and one.version == before._newest:
+            record = learner.issue(one.score * now.factor, one.keys, one.t, one.w)[1]
+        at = now.table.add(*one, record)
+        if seen is not None:
+            now.table.set_outcome(at, *seen)
+        return True
+
+    for place in range(then.table.first, then.unlearned):
+        forgotten += not taken_over(place)
+    if keep:
+        now.unlearned = now.table.end
+    else:
+        join._settle()
+        learned = now.learned
+    now.counts = then.counts
+    for place in range(then.unlearned, then.table.end):
+        taken_over(place)
+    if join._curve is not None and not curve_kept:  # a new curve needs early clicks as well as later ones
+        for place in range(now.table.first, now.table.end):
+            outcome = outcome_at(now.table, place)
+            if outcome is not None and outcome.positive:
+                join._await_age(issued_at(now.table, place), outcome)
+    join._settle()
+    if not keep:
+        learned += now.learned - then.learned
+    return learned, forgotten
+
+
+def _label(now: PendingSteps, one: Issued, outcome: Outcome | None) -> bool:
+    """Return the label that an outcome means, where labels are learned as they are now."""
+    if outcome is None or not outcome.positive:
+        return False
+    return bool(outcome.t - one.t <= now.keep) if now.waits else outcome.cell == 0
+
+
+def _seen_again(join: LabelJoin, one: Issued, outcome: Outcome, before: LabelJoin) -> Outcome:
+    """Return an outcome with its cell in a new curve, by its own time and the cell in which it was known before."""
+    if join._curve is None or not outcome.positive:
+        return outcome._replace(cell=0)
+    known = outcome.t - one.at
+    if before._curve is not None and outcome.cell > 0:
+        known = max(known, before._curve.edges[min(outcome.cell, len(before._curve.edges) - 1)])
+    return outcome._replace(cell=bisect_left(join._curve.edges, known))

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The events of a join in columns, for methods whose steps are compiled.
+"""What changes with each event of a join, and steps that take events, one or in columns, for methods that have them.
 
-A row is taken as the join takes it alone. What is not plain (an id that is known, a time far from the clock, other
-versions, lack of room) is left to the join: calls return how many rows they took.
+What is not plain (an id that is known, a time far from the clock, other versions, lack of room) is left to the join:
+calls in columns return how many rows they took.
 """
 
 import struct
@@ -22,6 +22,8 @@ from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, VERSI
 from cython.cimports.streamcal.kernels.segments.segmented_steps import SegmentedSteps
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
+LEARNED, WAITS, NOT_PLAIN = cython.declare(cython.int, 2), cython.declare(cython.int, 1), cython.declare(cython.int, 0)
+"""What became of a label; one that waits needs levels that cannot be read now."""
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are passed on at once."""
@@ -29,8 +31,29 @@ CLICKS = cython.declare(cython.longlong, 4000)
 """As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
 LATEST = cython.declare(cython.double, 1e11)
 """No later times are taken: they may be in a shorter unit, of which a method warns."""
+MOST = 2**62
+"""No join holds more predictions."""
 HIGHEST = cython.declare(cython.double, 1.0 - 1e-6)
 """As in `streamcal.live.joining`: with an early window, no forecast is more certain."""
+#: What is counted; `LabelJoin.tally` says of what.
+COUNTS = (
+    "issued",
+    "learned",
+    "positives",
+    "timed_out",
+    "repeated",
+    "contradicted",
+    "corrected",
+    "uncorrected",
+    "unknown",
+    "matched",
+    "overflowed",
+    "unheld",
+    "forgotten",
+    "backwards",
+    "before_issue",
+    "refused",
+)
 nan = cython.declare(cython.double, float("nan"))
 
 
@@ -51,60 +74,101 @@ def _number(content: bytes, at: cython.Py_ssize_t) -> cython.double:
 
 
 class PendingSteps:
-    """The clock, the counts and the places of a join while rows are taken.
+    """The clock, the counts and the places of a join.
 
     Parameters
     ----------
-    table : PendingTable
-    kernel : OnlineNewton, LineLadder, AutoSteps or SegmentedSteps
-        That of the calibrator of the newest version, which has learned something.
+    table : PendingTable or None
+        None for a join that remembers no predictions.
+    horizon : float
+    early : float or None
+    late : float
+
+    Notes
+    -----
+    Steps are given the join, for what is not compiled: `_learn`, `_grow_older` and `_resolve_at`.
     """
 
-    def __init__(self, table: PendingTable, kernel):
-        self.table = table
+    def __init__(self, table, horizon, early, late):
+        self.table, self.horizon, self.keep = table, horizon, horizon + late
+        self.early, self.soonest = early is not None, horizon if early is None else early
+        self.clock, self.number, self.unlearned, self.unjudged = -float("inf"), 0, 0, -1
+        self.hold, self.factor, self.waits, self.since = self.soonest, 1.0, True, 0
+        self.ages, self.behind, self.known, self.reports, self.report_delay = [], 0, 0, 0, 0.0
+        self.in_columns, self.told, self.labels, self.judges = False, [], [], 0
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self._kernel = None
+
+    @property
+    def counts(self):
+        """The numbers of events, by name."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    @counts.setter
+    def counts(self, counts):
+        for name, count in counts.items():
+            setattr(self, name, count)
+
+    @property
+    def due(self):
+        """The clock at which the next label is learned or the next prediction forgotten; ∞ where nothing is held."""
+        table: PendingTable = self.table
+        due: cython.double = self.ages[0][0] if self.ages else float("inf")
+        if self.unlearned < table.end:
+            due = min(due, table.at(self.unlearned) + self.hold)
+        return min(due, table.at(table.first) + self.keep) if table.first < self.unlearned else due
+
+    def use(self, join, kernel, version, timed):
+        """Take steps of the newest version by its kernel, if there is one, under the limits of the join."""
+        self._version, self._timed, self._noted = version, timed, join.on_learned is not None
+        self._aside = join._aside
+        self._max_jump, self._max_behind, self._max_held = join.max_jump, join.max_behind, min(join.max_held, MOST)
+        if kernel is self._kernel:
+            return
+        self._kernel = kernel
         self._newton = kernel if isinstance(kernel, OnlineNewton) else None
         self._ladder = kernel if isinstance(kernel, LineLadder) else None
         self._auto = kernel if isinstance(kernel, AutoSteps) else None
         self._segmented = kernel if isinstance(kernel, SegmentedSteps) else None
         if self._auto is not None:
             self._auto.mixture.keep_knots()
-        self.learned = self.positives = self.timed_out = self.matched = self.before_issue = self.backwards = 0
-        self.forward = False
-        self.judged, self.judges = np.empty((5, JUDGED)), 0
-        self.labels = self.early = None
-        self.in_columns, self.told = True, []
-        self.factor, self.waits, self.since = 1.0, True, 0
-        if self._auto is not None:
             self._record = np.empty(self._auto.mixture.width)
             self._content = np.empty(self._auto.packed, dtype=np.uint8)
 
+    # -- labels ----------------------------------------------------------------------------------------------------
+
+    def watch(self, first, in_columns):
+        """Note labels that are judged from now on, from a place on."""
+        self.unjudged, self.in_columns = first, in_columns
+        if in_columns:
+            self._judged = np.empty((5, JUDGED))
+
     def judged_labels(self):
         """Return the labels that have been judged since the last call, as five rows."""
-        labels = np.array(np.asarray(self.judged)[:, : self.judges])
+        labels = np.array(np.asarray(self._judged)[:, : self.judges])
         self.judges = 0
         return labels
 
-    def counted(self):
-        """Return the counts above 0 since the last call, by the names that the join has for them."""
-        counts: list = []
-        if self.learned:
-            counts += [("learned", self.learned), ("positives", self.positives), ("timed_out", self.timed_out)]
-        if self.before_issue or self.backwards:
-            counts += [("before_issue", self.before_issue), ("backwards", self.backwards)]
-        self.learned = self.positives = self.timed_out = self.before_issue = self.backwards = 0
-        return counts
+    def is_due(self):
+        """Return whether the label of a prediction is due, or a click of the curve."""
+        if self.ages and self.ages[0][0] <= self.clock:
+            return True
+        return self.unlearned < self.table.end and self.table.at(self.unlearned) <= self.clock - self.hold
 
-    def settle(self, clock):
-        """Learn labels whose time has come, and forget; return False, where the join has to do it."""
-        if not clock < LATEST:
+    def settle(self, join, clock, alone):
+        """Learn labels whose time has come, and forget; return False before labels that have to be passed on first.
+
+        Unless it is done `alone`, return False also before a label that is not plain.
+        """
+        if not alone and not clock < LATEST:
             return False
         table: PendingTable = self.table
         past: cython.double = clock - self.keep
-        while self.early is not None and self.ages and self.ages[0][0] <= clock:
-            if not self._learn_due(self.ages[0][0]):
+        while self.ages and self.ages[0][0] <= clock:  # before its impressions are forgotten
+            if not self._learn_due(join, self.ages[0][0], alone):
                 return False
-            self.early._grow_in(self)
-        if not self._learn_due(clock):
+            join._grow_older()
+        if not self._learn_due(join, clock, alone):
             return False
         if self.unjudged >= 0 and not self._judge(clock - self.horizon):
             return False
@@ -112,64 +176,76 @@ class PendingSteps:
             block: Block = table.block(table.first)
             if block.at[table.first & LOW] > past:
                 break
-            table.drop_first()
-            if self.unlearned < table.first:
-                self.unlearned = table.first
-            if 0 <= self.unjudged < table.first:
-                self.unjudged = table.first
+            self.forget()
         return True
 
-    def _learn_due(self, clock):
-        """Learn labels whose time has come by this clock; return False at one that is not plain."""
+    def forget(self):
+        """Forget the first prediction."""
+        table: PendingTable = self.table
+        table.drop_first()
+        self.unlearned = max(self.unlearned, table.first)
+        if self.unjudged >= 0:
+            self.unjudged = max(self.unjudged, table.first)
+
+    def _learn_due(self, join, clock, alone):
+        """Learn the labels whose time has come by this clock, in the order of issue; False at one that is not plain."""
+        done: cython.int
         due: cython.double = clock - self.hold
         while self.unlearned < self.table.end:
             block: Block = self.table.block(self.unlearned)
             if block.at[self.unlearned & LOW] > due:
                 break
-            if not self._learn(block, self.unlearned & LOW):
-                return False
+            done = self._learn(join, block, self.unlearned & LOW, alone)
+            if done != LEARNED:
+                return done == WAITS
             self.unlearned += 1
         return True
 
-    def _learn(self, block, row):
-        """Learn the label of a row; False for one that is not plain."""
+    def _learn(self, join, block, row, alone):
+        """Learn the label of a row; return `LEARNED`, `WAITS` or `NOT_PLAIN`."""
         t: cython.double = block.at[row] if block.t is None else block.t[row]
-        w: cython.double = 1.0 if block.w is None else block.w[row]
-        time: cython.double = t if self.timed else nan
-        score: cython.double = float(block.score[row]) * self.factor
-        x: cython.double = log_odds(score, LIMIT)
         flags: cython.int = block.flags[row]
-        if (block.levels or self.version is not None) and self.table.level(block, row, VERSION) != self.version:
-            return False
         y: cython.bint = self._is_clicked(block, row, t)
-        if self.early is not None and not self.waits:
+        if not self.waits:
             y = flags & POSITIVE != 0 and (block.cell is None or block.cell[row] == 0)
-        if self._has_weight(block, row, y):
-            w = block.outcome_w[row]
-        if not (-LIMIT < x < LIMIT and 1e-60 <= w <= 1e60):
-            return False
-        label: cython.double = 1.0 if y else 0.0
-        content: bytes = self.table.record(self.unlearned)
-        if content is not None and self.table.number(self.unlearned) < self.since:
-            return False
-        if self._newton is not None:
-            learned = self._newton.learn_fast(score, bool(y), w)
-        elif self._ladder is not None:
-            learned = self._learn_record(content, x, block.p[row], label, w)
-        elif self._segmented is not None:
-            learned = self._learn_segmented(content, block, row, label, w, time)
-        else:
-            learned = self._learn_parts(content, x, block.p[row], label, w, time)
-        if not learned:
-            return False
+        w: cython.double = self._weight(block, row, y)
+        if self._kernel is None or not self._learn_plain(block, row, t, w, 1.0 if y else 0.0):
+            if not alone:
+                return NOT_PLAIN
+            learned = join._learn(self.unlearned, bool(y), w)
+            if learned is None:
+                return WAITS
+            if not learned:
+                self.refused += 1
+                return LEARNED
         self.learned += 1
-        if self.labels is not None:
+        if self._noted:
             self.labels.append((self.table.issued(self.unlearned), w, bool(y)))
         if y:
             self.positives += 1
         elif flags & (POSITIVE | NEGATIVE) == 0:
             self.timed_out += 1
-        return True
+        return LEARNED
+
+    def _learn_plain(self, block, row, t, w, y):
+        """Learn the label of a row by the kernel; False for one that is not plain."""
+        time: cython.double = t if self._timed else nan
+        score: cython.double = float(block.score[row]) * self.factor
+        x: cython.double = log_odds(score, LIMIT)
+        if (block.levels or self._version is not None) and self.table.level(block, row, VERSION) != self._version:
+            return False
+        if not (-LIMIT < x < LIMIT and 1e-60 <= w <= 1e60 and t < LATEST):
+            return False
+        content: bytes = self.table.record(self.unlearned)
+        if content is not None and self.table.number(self.unlearned) < self.since:
+            return False
+        if self._newton is not None:
+            return self._newton.learn_fast(score, y > 0.0, w)
+        if self._ladder is not None:
+            return self._learn_record(content, x, block.p[row], y, w)
+        if self._segmented is not None:
+            return self._learn_segmented(content, block, row, y, w, time)
+        return self._learn_parts(content, x, block.p[row], y, w, time)
 
     def _learn_record(self, content, x, p, y, w):
         """Learn a label by the record of a ladder's forecast p; False for bytes that are none."""
@@ -222,20 +298,20 @@ class PendingSteps:
         """Return whether a positive outcome came to a row of this time, and in time."""
         return block.flags[row] & POSITIVE != 0 and block.when[row] - t <= self.keep
 
-    def _has_weight(self, block, row, y):
-        """Return whether the outcome that is learned as `y` has a weight of its own."""
+    def _weight(self, block, row, y):
+        """Return the weight of a row whose label is `y`: that of the outcome, where it has one of its own."""
         flags: cython.int = block.flags[row]
+        w: cython.double = 1.0 if block.w is None else block.w[row]
         if block.outcome_w is None or flags & (POSITIVE | NEGATIVE) == 0 or y != (flags & POSITIVE != 0):
-            return False
-        return block.outcome_w[row] == block.outcome_w[row]
+            return w
+        return block.outcome_w[row] if block.outcome_w[row] == block.outcome_w[row] else w
 
     def _judge(self, past):
         """Note the labels of rows whose horizon has passed; False where there are too many at once."""
         y: cython.bint
         w: cython.double
-        table: PendingTable = self.table
         while self.unjudged < self.unlearned:
-            block: Block = table.block(self.unjudged)
+            block: Block = self.table.block(self.unjudged)
             row: cython.Py_ssize_t = self.unjudged & LOW
             if block.at[row] > past:
                 break
@@ -244,28 +320,35 @@ class PendingSteps:
                 return False
             t: cython.double = block.at[row] if block.t is None else block.t[row]
             y = self._is_clicked(block, row, t)
-            w = 1.0 if block.w is None else block.w[row]
-            if self._has_weight(block, row, y):
-                w = block.outcome_w[row]
+            w = self._weight(block, row, y)
             if in_columns:
-                self.judged[0, self.judges] = block.p[row]
-                self.judged[1, self.judges] = block.score[row]
-                self.judged[2, self.judges] = 1.0 if y else 0.0
-                self.judged[3, self.judges] = w
-                self.judged[4, self.judges] = t
+                self._judged[0, self.judges] = block.p[row]
+                self._judged[1, self.judges] = block.score[row]
+                self._judged[2, self.judges] = 1.0 if y else 0.0
+                self._judged[3, self.judges] = w
+                self._judged[4, self.judges] = t
                 self.judges += 1
             else:
-                self.told.append((table.issued(self.unjudged), w, bool(y)))
+                self.told.append((self.table.issued(self.unjudged), w, bool(y)))
             self.unjudged += 1
         return True
 
-    def _note_report(self, t):
+    # -- events ----------------------------------------------------------------------------------------------------
+
+    def note_report(self, t):
         """Add a click to the mean delay of reports."""
         self.reports += 1
         self.report_delay += (max(self.clock - t, 0.0) - self.report_delay) / min(self.reports, CLICKS)
 
+    def issue_one(self, join, id, score: cython.double, t: cython.double, keys, w: cython.double):
+        """Issue a prediction, and return its probability; NaN for one that is not plain."""
+        self.table.look_ahead([id], 0)
+        place: cython.Py_ssize_t = self._issue_row(join, 0, id, score, t, keys, w, nan)
+        return nan if place < 0 else self._p
+
     def issue(
         self,
+        join,
         ids: list,
         scores: cython.const[cython.double][::1],
         t: cython.const[cython.double][::1],
@@ -274,7 +357,6 @@ class PendingSteps:
         when: cython.const[cython.double][:],
         begin: cython.Py_ssize_t,
         keys,
-        aside,
         p: cython.double[::1],
         served: cython.bint = False,
     ):
@@ -286,58 +368,66 @@ class PendingSteps:
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         place: cython.Py_ssize_t
-        x: cython.double
-        table: PendingTable = self.table
         for i in range(begin, scores.shape[0]):
             k = (i - begin) % AHEAD
             if k == 0:
-                table.look_ahead(ids, i)
-            score: cython.double = scores[i]
-            id = ids[i]
-            ahead: cython.double = t[i] - self.clock
-            if not (-LATEST < t[i] < LATEST and -self.behind <= ahead <= self.max_jump and 0.0 <= score <= 1.0):
-                return i
-            x = log_odds(score * self.factor, LIMIT)
-            if not (1e-60 <= w[i] <= 1e60 and -LIMIT < x < LIMIT) or (aside and id in aside):
-                return i
+                self.table.look_ahead(ids, i)
             keys_of_row = None if keys is None else keys[i]
-            levels = None if self._segmented is None else self._segmented.levels(keys_of_row)
-            if self._segmented is not None and levels is None:
+            place = self._issue_row(join, k, ids[i], scores[i], t[i], keys_of_row, w[i], p[i] if served else nan)
+            if place < 0:
                 return i
-            if table.find_ahead(k, id) >= 0 or not self._arrive(t[i]):
-                return i
-            record = self._issue(score * self.factor, levels, t[i] if self.timed else nan)
-            if not served:
-                p[i] = self._issued
-                if self.factor != 1.0:
-                    p[i] = max(p[i], min(p[i] / self.factor, max(HIGHEST, score)))
-            place = table.add_ahead(
-                k, id, p[i], score, t[i], self.version, keys_of_row, w[i], self.clock, self.number, record
-            )
-            self.number += 1
+            p[i] = self._p
             if when.shape[0] > 0 and when[i] <= t[i] + self.horizon:
-                self._set(place, bool(y[i] != 0), float(when[i]), float(t[i]))
+                self._set(join, place, bool(y[i] != 0), float(when[i]), float(t[i]))
         return scores.shape[0]
 
-    def _issue(self, score, levels, t):
+    def _issue_row(self, join, k, id, score, t, keys, w, served):
+        """Issue a row whose id is `k` after the first one looked at, and return its place; −1 if it is not taken.
+
+        Its probability is `served`, unless that is NaN.
+        """
+        place: cython.Py_ssize_t
+        ahead: cython.double = t - self.clock
+        behind: cython.double = min(self._max_behind, self.hold, self._max_jump)
+        if not (-LATEST < t < LATEST and -behind <= ahead <= self._max_jump and 0.0 <= score <= 1.0):
+            return -1
+        x: cython.double = log_odds(score * self.factor, LIMIT)
+        if not (1e-60 <= w <= 1e60 and -LIMIT < x < LIMIT) or (self._aside and id in self._aside):
+            return -1
+        levels = None if self._segmented is None else self._segmented.levels(keys)
+        if self._segmented is not None and levels is None:
+            return -1
+        if self.table.find_ahead(k, id) >= 0 or not self._arrive(join, t):
+            return -1
+        record = self._forecast(score * self.factor, levels, t if self._timed else nan)
+        if served == served:
+            self._p = served
+        elif self.factor != 1.0:
+            self._p = max(self._p, min(self._p / self.factor, max(HIGHEST, score)))
+        place = self.table.add_ahead(k, id, self._p, score, t, self._version, keys, w, self.clock, self.number, record)
+        self.number += 1
+        self.issued += 1
+        return place
+
+    def _forecast(self, score, levels, t):
         """Set the probability at a score, and return what is remembered of it."""
         content: cython.uchar[22] = [0] * 22
         x: cython.double = log_odds(score, LIMIT)
         apart: cython.bint = self.factor != 1.0  # the score and the probability of the row are others
         if self._segmented is not None:
-            self._issued = self._segmented.issue(score, levels, t)
+            self._p = self._segmented.issue(score, levels, t)
             return self._segmented.written()
         if self._newton is not None:
-            self._issued = self._newton.predict(x)
+            self._p = self._newton.predict(x)
             return None
         if self._ladder is not None:
-            self._issued = self._ladder.write(x, content)
+            self._p = self._ladder.write(x, content)
             if cython.compiled:
                 record: bytes = cython.cast(cython.p_char, content)[: self._ladder.packed]
             else:
                 record = bytes(content[: self._ladder.packed])
-            return _bytes(self._issued) + record if apart else record
-        self._issued = sigmoid(self._auto.mixture.at(x, t))
+            return _bytes(self._p) + record if apart else record
+        self._p = sigmoid(self._auto.mixture.at(x, t))
         at: cython.double = self._auto.issue_packed(x, t, self._content)
         if cython.compiled:
             record = cython.cast(cython.p_char, cython.address(self._content[0]))[: self._auto.packed]
@@ -345,34 +435,38 @@ class PendingSteps:
             record = bytes(self._content)
         return _bytes(x) + _bytes(at) + record if apart else record
 
-    def _arrive(self, t):
+    def _arrive(self, join, t):
         """Move the clock to a row; False where the row is not taken."""
         table: PendingTable = self.table
-        if t >= self.clock and not self.settle(t):
+        if t >= self.clock and not self.settle(join, t, False):
             return False
-        if table.end - table.first >= self.most:
+        if table.end - table.first >= self._max_held:
             return False
         if t >= self.clock:
-            self.clock = t
-            self.forward = True
+            self.clock, self.behind = t, 0
         else:
             self.backwards += 1
         return True
 
-    def _set(self, place: cython.Py_ssize_t, positive: cython.bint, when: cython.double, t: cython.double):
+    def _set(self, join, place, positive, when, t):
         """Set the first outcome of a row."""
-        if positive and self.early is not None:
-            self.early._click_in(self, place, when)
+        if positive and self.early:
+            join._resolve_at(place, True, when)
             return
         self.table.set_outcome(place, bool(positive), not positive, when, 0, None)
-        self.matched += 1
+        self.known += 1
         if when < t:
             self.before_issue += 1
         if positive:
-            self._note_report(when)
+            self.note_report(when)
+
+    def resolve_one(self, join, id, positive: cython.bint, t: cython.double):
+        """Take an outcome; return False, with no change, for one that is not plain."""
+        return self._resolve_row(join, self.table.place_of(id), positive, t) >= 0
 
     def resolve(
         self,
+        join,
         ids: list,
         y: cython.const[cython.uchar][::1],
         t: cython.const[cython.double][::1],
@@ -391,15 +485,22 @@ class PendingSteps:
             k = (i - begin) % AHEAD
             if k == 0:
                 table.look_ahead(ids, i)
-            if not (-LATEST < t[i] < LATEST and abs(t[i] - self.clock) <= self.max_jump):
+            if not (-LATEST < t[i] < LATEST and abs(t[i] - self.clock) <= self._max_jump):
                 return i
-            place = table.find_ahead(k, ids[i])
-            if place < 0 or (y[i] and place < self.unlearned):
+            place = self._resolve_row(join, table.find_ahead(k, ids[i]), y[i] != 0, t[i])
+            if place < 0:
                 return i
             block: Block = table.block(place)
-            row: cython.Py_ssize_t = place & LOW
-            if block.flags[row] & (POSITIVE | NEGATIVE):
-                return i
-            issued[i] = block.at[row] if block.t is None else block.t[row]
-            self._set(place, bool(y[i] != 0), float(t[i]), float(issued[i]))
+            issued[i] = block.at[place & LOW] if block.t is None else block.t[place & LOW]
         return t.shape[0]
+
+    def _resolve_row(self, join, place, positive, when):
+        """Take the first outcome of the row at a place, whose label is not learned, and return it; else −1."""
+        if place < 0 or (positive and place < self.unlearned):
+            return -1
+        block: Block = self.table.block(place)
+        row: cython.Py_ssize_t = place & LOW
+        if block.flags[row] & (POSITIVE | NEGATIVE):
+            return -1
+        self._set(join, place, positive, when, block.at[row] if block.t is None else block.t[row])
+        return place
