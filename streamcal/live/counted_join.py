@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from streamcal.errors import ClockError, InputError, StateError, StreamcalError
 from streamcal.kernels.counts.counted_rows import NO_ROW, ClickFilter
 from streamcal.kernels.counts.tokens import LENGTH
+from streamcal.kernels.pending.pending_steps import HIGHEST
 from streamcal.live import counted_events, counted_state
 from streamcal.live.counted_bucket import FURTHEST, Bucket, Group, Groups, Levels, Whole, groups_of, spread
 from streamcal.live.counted_tokens import Tokens
 from streamcal.live.early import CELLS
 from streamcal.live.issued import Id, Issued, Keys, check_id, seconds
-from streamcal.live.joining import HIGHEST, Joining, Takers, checked_spans, joinable
+from streamcal.live.joining import Joining, Takers, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.level_store import LevelRows
 from streamcal.live.shadow import Shadow

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
+from streamcal.kernels.pending.pending_steps import CLICKS
 from streamcal.states import ensure, flag, numbers, record, whole
 
 #: Cells of the delays from `early` to `horizon`, evenly spaced in their logarithm.
 CELLS = 8
 #: In every cell, the weight in clicks of the share that was expected. Eight such cells are worth some two clicks.
 PRIOR_CLICKS = 2.0
-#: The memory in clicks: the latest click has weight 1, and a click this many clicks ago 1/e. The share has a standard
-#: error of about 1 %, and follows a change of delays within some thousand clicks.
-CLICKS = 4_000.0
 #: The smallest part of the clicks of a delay up to the end of a cell that is earlier than the cell: shares are divided
 #: by, and cells in which all clicks lie would make them 0.
 LEAST = 0.05

@@ -6,7 +6,6 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -32,60 +31,45 @@ VERSION, OTHERS = 0, 1
 IntArray: TypeAlias = NDArray[np.int64]
 
 
-@dataclass
-class Contents:
-    """What a `LabelJoin` remembers and has counted, each in its attribute of this name with an underscore."""
-
-    now: PendingSteps
-    versions: dict[Id | None, VersionLearner]
-    newest: Id | None
-    aside: OrderedDict[Id, Outcome]
-    stride: int
-    next_stride: float
-    curve: DelayCurve | None
-    note: str | None
-
-
-def head_of(contents: Contents) -> dict[str, Any]:
+def head_of(join: Any) -> dict[str, Any]:  # a `LabelJoin`, whose module imports this one
     """Return all of a state but the predictions held; the same for equal joins, in any order of their outcomes."""
-    now, table = contents.now, contents.now.table
+    now, table = join._now, join._now.table
     places = {id: table.place_of(id) for _, _, _, id in now.ages}
     numbers = {id: table.number(place) for id, place in places.items() if place >= 0}
     ages = [list(one) for one in sorted(now.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
     written = {
         "clock": None if math.isinf(now.clock) else now.clock,
         "number": now.number,
-        "versions": [[version, learner.state()] for version, learner in contents.versions.items()],
-        "newest": contents.newest,
+        "versions": [[version, learner.state()] for version, learner in join._versions.items()],
+        "newest": join._newest,
         "waiting": table.end - now.unlearned,
-        "aside": [[id, *outcome[:3], outcome.w] for id, outcome in contents.aside.items()],
-        "stride": contents.stride,
-        "next_stride": None if math.isinf(contents.next_stride) else contents.next_stride,
+        "aside": [[id, *outcome[:3], outcome.w] for id, outcome in join._aside.items()],
+        "stride": join._stride,
+        "next_stride": None if math.isinf(join._next_stride) else join._next_stride,
         "counts": now.counts,
-        "curve": None if contents.curve is None else contents.curve.state(),
+        "curve": None if join._curve is None else join._curve.state(),
         "ages": ages,
     }
-    return written if contents.note is None else {**written, "note": contents.note}
+    return written if join._note is None else {**written, "note": join._note}
 
 
-def held_of(contents: Contents, *, copied: bool = True) -> Iterator[dict[str, Any]]:
+def held_of(table: PendingTable, *, copied: bool = True) -> Iterator[dict[str, Any]]:
     """Yield the predictions held and their outcomes, as the columns of `CHUNK` predictions at once.
 
     Unless they are copied, columns are those of the join, which must not change meanwhile.
     """
-    table = contents.now.table
     for begin in range(table.first, table.end, CHUNK):
         end = min(begin + CHUNK, table.end)
         yield _columns(table, table.columns(begin, end, copied), begin, end)
 
 
-def parts_of(contents: Contents, name: str, params: dict[str, Any]) -> Iterator[bytes | bytearray]:
+def parts_of(join: Any, name: str, params: dict[str, Any]) -> Iterator[bytes | bytearray]:
     """Yield a state as bytes in parts, so that it is never in memory as a whole: the head, then chunks of predictions.
 
     The join must not change meanwhile. Chunks have no checksum, which a journal has of each part.
     """
-    yield pack([name, params, head_of(contents)])
-    for chunk in held_of(contents, copied=False):
+    yield pack([name, params, head_of(join)])
+    for chunk in held_of(join._now.table, copied=False):
         yield encode(chunk)
 
 
@@ -192,8 +176,11 @@ def _written_records(records: Any, size: int) -> Any:
     return {"sizes": sizes, "values": content}
 
 
-def read(state: Any, params: Mapping[str, Any]) -> Contents:
-    """Read what `head_of` and `held_of` wrote of a join with these parameters; `StateError` for anything else."""
+def read(state: Any, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what `head_of` and `held_of` wrote of a join with these parameters; `StateError` for anything else.
+
+    Values are by the names of the attributes of the join, without the underscore.
+    """
     time, version, early = number(), maybe(check_id), params["early"]
     fields = {
         "clock": maybe(time),
@@ -217,21 +204,18 @@ def read(state: Any, params: Mapping[str, Any]) -> Contents:
     now.clock = -math.inf if read["clock"] is None else read["clock"]
     now.number, now.unlearned, now.counts = read["number"], table.end - read["waiting"], read["counts"]
     now.ages = sorted(read["ages"], key=lambda one: one[:3])  # and so a heap
-    contents = Contents(
-        now,
-        **{name: read[name] for name in ("newest", "stride", "curve", "note")},
-        versions=dict(read["versions"]),
-        aside=OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"]),
-        next_stride=-math.inf if read["next_stride"] is None else read["next_stride"],
-    )
-    ensure(contents.newest in contents.versions, "the newest version has no calibration")
-    ensure(len(contents.versions) == len(read["versions"]), "a version is there twice")
+    contents: dict[str, Any] = {name: read[name] for name in ("newest", "stride", "curve", "note")}
+    contents["now"], contents["versions"] = now, dict(read["versions"])
+    contents["aside"] = aside = OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"])
+    contents["next_stride"] = -math.inf if read["next_stride"] is None else read["next_stride"]
+    ensure(read["newest"] in contents["versions"], "the newest version has no calibration")
+    ensure(len(contents["versions"]) == len(read["versions"]), "a version is there twice")
     ensure(not table.has_twice(), "an id is there twice")
-    ensure(len(contents.aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
-    ensure(all(one.positive or one.negative for one in contents.aside.values()), "no label")
-    ensure(contents.stride == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
-    _require_order(now, now.soonest if contents.curve is None else contents.curve.hold)
-    _require_ages(contents)
+    ensure(len(aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
+    ensure(all(one.positive or one.negative for one in aside.values()), "no label")
+    ensure(read["stride"] == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
+    _require_order(now, now.soonest if read["curve"] is None else read["curve"].hold)
+    _require_ages(now, [] if read["curve"] is None else read["curve"].edges)
     return contents
 
 
@@ -381,11 +365,10 @@ def _require_order(now: PendingSteps, hold: float) -> None:
     ensure(numbered < now.number and at <= now.clock, "a prediction was issued in the future")
 
 
-def _require_ages(contents: Contents) -> None:
+def _require_ages(now: PendingSteps, edges: list[float]) -> None:
     """Raise `StateError` unless the clicks whose impressions grow older are known, each with the end of its cell."""
-    edges = [] if contents.curve is None else contents.curve.edges
-    table = contents.now.table
-    for when, number_, cell, id in contents.now.ages:
+    table = now.table
+    for when, number_, cell, id in now.ages:
         place = table.place_of(id)
         known = place >= 0 and table.number(place) == number_ and table.outcome(place) is not None
         ensure(known, "a click has no impression")

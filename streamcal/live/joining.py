@@ -14,7 +14,7 @@ from typing import Any
 from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.registry import REGISTRY
 from streamcal.errors import ClockError, InputError, StateError, warn
-from streamcal.kernels.pending.pending_steps import PendingSteps
+from streamcal.kernels.pending.pending_steps import HIGHEST, PendingSteps
 from streamcal.kernels.pending.pending_table import PendingTable
 from streamcal.learners.choosing import chosen
 from streamcal.live import events, join_state
@@ -31,8 +31,6 @@ from streamcal.saved import WithState
 
 #: An event this many horizons from the clock is refused: a wrong unit, or a wrong clock.
 JUMP_HORIZONS = 100.0
-#: With `early`, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
-HIGHEST = 1.0 - 1e-6
 #: Versions whose calibration is kept, the newest.
 MOST_VERSIONS = 8
 

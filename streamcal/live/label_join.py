@@ -827,23 +827,23 @@ class LabelJoin(Holding, Joining):
         return {**self.spans._asdict(), **{name: getattr(self, name) for name in limits}}
 
     def _state(self) -> dict[str, Any]:
-        contents = self._contents()
-        return {**join_state.head_of(contents), "held": list(join_state.held_of(contents))}
+        self._require_learned()
+        return {**join_state.head_of(self), "held": list(join_state.held_of(self._now.table))}
 
     def _parts(self) -> Iterator[bytes | bytearray]:
-        yield from join_state.parts_of(self._contents(), LabelJoin.__name__, self._plain_params())
+        self._require_learned()
+        yield from join_state.parts_of(self, LabelJoin.__name__, self._plain_params())
 
-    def _contents(self) -> join_state.Contents:
-        """Return what this join remembers and has counted, not copied."""
+    def _require_learned(self) -> None:
+        """Raise `StoreError` where labels that are due could not be learned."""
         if self._now.is_due():
             raise StoreError("labels wait for levels that cannot be read; there is no state until they are learned")
-        return join_state.Contents(**{name: getattr(self, f"_{name}") for name in join_state.Contents.__annotations__})
 
     @classmethod
     def _of_state(cls, params: Any, learned: Any) -> Self:
         contents = join_state.read(learned, params)
-        join = cls(contents.versions[contents.newest].calibrator, **params)
-        for name, value in vars(contents).items():
+        join = cls(contents["versions"][contents["newest"]].calibrator, **params)
+        for name, value in contents.items():
             setattr(join, f"_{name}", value)
         join._follow_curve()
         return join

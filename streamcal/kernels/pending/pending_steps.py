@@ -22,19 +22,19 @@ from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, VERSI
 from cython.cimports.streamcal.kernels.segments.segmented_steps import SegmentedSteps
 
 SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
-LEARNED, WAITS, NOT_PLAIN = cython.declare(cython.int, 2), cython.declare(cython.int, 1), cython.declare(cython.int, 0)
-"""What became of a label; one that waits needs levels that cannot be read now."""
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are passed on at once."""
-CLICKS = cython.declare(cython.longlong, 4000)
-"""As in `streamcal.live.early`: the memory of the delay of reports, in clicks."""
 LATEST = cython.declare(cython.double, 1e11)
 """No later times are taken: they may be in a shorter unit, of which a method warns."""
 MOST = 2**62
 """No join holds more predictions."""
-HIGHEST = cython.declare(cython.double, 1.0 - 1e-6)
-"""As in `streamcal.live.joining`: with an early window, no forecast is more certain."""
+#: The memory of delays, in clicks: the latest click has weight 1, and a click this many clicks ago 1/e. The share of
+#: early clicks has a standard error of about 1 %, and follows a change of delays within some thousand clicks.
+CLICKS = 4_000
+#: With an early window, no prediction is more certain: the rate of early clicks times 1/share may be above 1.
+HIGHEST = 1.0 - 1e-6
+_HIGHEST = cython.declare(cython.double, HIGHEST)
 #: What is counted; `LabelJoin.tally` says of what.
 COUNTS = (
     "issued",
@@ -189,20 +189,18 @@ class PendingSteps:
 
     def _learn_due(self, join, clock, alone):
         """Learn the labels whose time has come by this clock, in the order of issue; False at one that is not plain."""
-        done: cython.int
         due: cython.double = clock - self.hold
         while self.unlearned < self.table.end:
             block: Block = self.table.block(self.unlearned)
             if block.at[self.unlearned & LOW] > due:
                 break
-            done = self._learn(join, block, self.unlearned & LOW, alone)
-            if done != LEARNED:
-                return done == WAITS
+            if not self._learn(join, block, self.unlearned & LOW, alone):
+                return alone  # it waits for levels that cannot be read now
             self.unlearned += 1
         return True
 
     def _learn(self, join, block, row, alone):
-        """Learn the label of a row; return `LEARNED`, `WAITS` or `NOT_PLAIN`."""
+        """Learn the label of a row; return whether that was done, or it was refused."""
         t: cython.double = block.at[row] if block.t is None else block.t[row]
         flags: cython.int = block.flags[row]
         y: cython.bint = self._is_clicked(block, row, t)
@@ -210,14 +208,10 @@ class PendingSteps:
             y = flags & POSITIVE != 0 and (block.cell is None or block.cell[row] == 0)
         w: cython.double = self._weight(block, row, y)
         if self._kernel is None or not self._learn_plain(block, row, t, w, 1.0 if y else 0.0):
-            if not alone:
-                return NOT_PLAIN
-            learned = join._learn(self.unlearned, bool(y), w)
-            if learned is None:
-                return WAITS
+            learned = join._learn(self.unlearned, bool(y), w) if alone else None
             if not learned:
-                self.refused += 1
-                return LEARNED
+                self.refused += learned is not None
+                return learned is not None
         self.learned += 1
         if self._noted:
             self.labels.append((self.table.issued(self.unlearned), w, bool(y)))
@@ -225,7 +219,7 @@ class PendingSteps:
             self.positives += 1
         elif flags & (POSITIVE | NEGATIVE) == 0:
             self.timed_out += 1
-        return LEARNED
+        return True
 
     def _learn_plain(self, block, row, t, w, y):
         """Learn the label of a row by the kernel; False for one that is not plain."""
@@ -244,7 +238,7 @@ class PendingSteps:
         if self._ladder is not None:
             return self._learn_record(content, x, block.p[row], y, w)
         if self._segmented is not None:
-            return self._learn_segmented(content, block, row, y, w, time)
+            return self._learn_segmented(content, block, row, score, y, w, time)
         return self._learn_parts(content, x, block.p[row], y, w, time)
 
     def _learn_record(self, content, x, p, y, w):
@@ -286,13 +280,13 @@ class PendingSteps:
         self._auto.learn_issued(x, y, w, t, self._record)
         return True
 
-    def _learn_segmented(self, content, block, row, y, w, t):
+    def _learn_segmented(self, content, block, row, score, y, w, t):
         """Learn a label by levels and the record of its forecast; False for what cannot be theirs."""
         keys = self.table._levels(block, row)[1] if len(block.levels) > 1 else None
         levels = self._segmented.levels(keys)
         if levels is None or not self._segmented.read(content):
             return False
-        return self._segmented.learn(float(block.score[row]) * self.factor, levels, y, w, t)
+        return self._segmented.learn(score, levels, y, w, t)
 
     def _is_clicked(self, block, row, t):
         """Return whether a positive outcome came to a row of this time, and in time."""
@@ -403,7 +397,7 @@ class PendingSteps:
         if served == served:
             self._p = served
         elif self.factor != 1.0:
-            self._p = max(self._p, min(self._p / self.factor, max(HIGHEST, score)))
+            self._p = max(self._p, min(self._p / self.factor, max(_HIGHEST, score)))
         place = self.table.add_ahead(k, id, self._p, score, t, self._version, keys, w, self.clock, self.number, record)
         self.number += 1
         self.issued += 1
