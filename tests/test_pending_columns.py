@@ -103,23 +103,21 @@ def written(journal: Journal) -> bytes:
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize(("early", "most", "late"), [(None, 100_000, None), (30.0, 100_000, 0.0), (None, 150, 50.0)])
 def test_columns_are_the_loop(tmp_path: Path, name: str, early: float | None, most: int, late: float | None) -> None:
-    """Probabilities, counts, the state and the journal, in pieces of any size."""
+    """Probabilities, counts, the state and the journal, in pieces of any size, and of rows that take the same steps."""
     for piece in (1, 40, 400):
-        joins = []
-        for many in (False, True):
-            journal = Journal(tmp_path / f"{piece} {many}.journal")
-            join = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
-            join = join if many else alone(join)
-            joins.append((join, journal, taken(join, events(piece, 700), piece, many=many)))
-        (one, first, loop), (other, second, columns) = joins
-        if piece == 1:  # otherwise an error takes the place of the probabilities before it
-            assert loop == columns
-        assert one.tally() == other.tally()
-        assert one.state_dict() == other.state_dict()
-        assert written(first) == written(second)
-        for journal in (first, second):
+        answers, results = {}, []
+        for way in ("alone", "rows", "columns"):
+            journal = Journal(tmp_path / f"{piece} {way}.journal")
+            one = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
+            one = alone(one) if way == "alone" else one
+            answers[way] = taken(one, events(piece, 700), piece, many=way == "columns")
+            results.append((one.tally(), one.state_dict(), written(journal)))
             journal.close()
-        with Journal(tmp_path / f"{piece} True.journal") as journal:  # events are taken again in columns too
+        assert answers["alone"] == answers["rows"]
+        if piece == 1:  # otherwise an error takes the place of the probabilities before it
+            assert answers["rows"] == answers["columns"]
+        assert results[0] == results[1] == results[2]
+        with Journal(tmp_path / f"{piece} columns.journal") as journal:  # events are taken again in columns too
             again = LabelJoin(METHODS[name](), 100.0, early, journal, late=late, max_held=most)
             assert again.replayed > 0
             assert again.tally() == one.tally()

@@ -195,7 +195,6 @@ class Joining(WithState):
         """
         time = self._near(t)
         if self._journal is not None:
-            self._journal.require_room()
             self._journal.append(events.advanced(time))
         self._advance(time)
 

@@ -549,7 +549,6 @@ class LabelJoin(Holding, Joining):
         weight = None if w is None else check_weight(w)
         time = self._near(t)
         if self._journal is not None:
-            self._journal.require_room()
             self._journal.append(events.resolved(id, positive, time, weight))
         return self._resolve(id, positive, time, weight)
 
