@@ -306,17 +306,6 @@ class LabelJoin(Holding, Joining):
             self._check_behind(time)
         if self._journal is not None:
             self._journal.require_room()
-        if (version is None or version == self._newest) and self._stride == 1 and self._use_steps():
-            now = self._now
-            p = now.issue_one(self, id, score, time, levels, weight)
-            if p == p:
-                # as `Issued(...)`, whose own constructor takes longer than all the rest
-                one = (id, p, score, time, self._newest, levels, weight, now.clock, now.number - 1)
-                issued: Issued = tuple.__new__(Issued, one)
-                if self._journal is not None:
-                    self._journal.append(events.issued(issued))
-                self._tell()
-                return issued
         try:
             return self._issue(id, score, time, version, levels, weight, None)
         except StoreError:
@@ -328,12 +317,28 @@ class LabelJoin(Holding, Joining):
         self, id: Id, score: float, t: float, version: Id | None, keys: Keys | None, w: float, served: float | None
     ) -> Issued:
         """Issue a checked impression; `served` is the probability in the journal, where it is issued again."""
+        version = self._newest if version is None else version
+        if version == self._newest and self._stride == 1 and self._use_steps():
+            now = self._now
+            p = now.issue_one(self, id, score, t, keys, w, math.nan if served is None else served)
+            if p == p:
+                # as `Issued(...)`, whose own constructor takes longer than all the rest
+                one: Issued = tuple.__new__(Issued, (id, p, score, t, version, keys, w, now.clock, now.number - 1))
+                if self._journal is not None:
+                    self._journal.append(events.issued(one))
+                self._tell()
+                return one
+        return self._issue_alone(id, score, t, version, keys, w, served)
+
+    def _issue_alone(
+        self, id: Id, score: float, t: float, version: Id | None, keys: Keys | None, w: float, served: float | None
+    ) -> Issued:
+        """Issue an impression that is not plain."""
         if t >= self._now.clock:
             self._now.clock, self._now.behind = t, 0
             self._settle()
         elif t < self._now.clock - self._now.hold:
             self._warn_of_clock()
-        version = self._newest if version is None else version
         learner = self._versions.get(version) or self._begin(version)
         if served is not None and learner.traceless:
             p, record = served, None
@@ -347,7 +352,6 @@ class LabelJoin(Holding, Joining):
         self._now.number = number + 1
         self._now.issued += 1
         self._now.backwards += t < self._now.clock
-        # as `Issued(...)`, whose own constructor takes longer than all the rest
         one = tuple.__new__(Issued, (id, p, score, t, version, keys, w, self._now.clock, number))
         if self._journal is not None:
             self._journal.append(events.issued(one))

@@ -334,10 +334,12 @@ class PendingSteps:
         self.reports += 1
         self.report_delay += (max(self.clock - t, 0.0) - self.report_delay) / min(self.reports, CLICKS)
 
-    def issue_one(self, join, id, score: cython.double, t: cython.double, keys, w: cython.double):
-        """Issue a prediction, and return its probability; NaN for one that is not plain."""
+    def issue_one(
+        self, join, id, score: cython.double, t: cython.double, keys, w: cython.double, served: cython.double
+    ):
+        """Issue a row and return its probability, `served` unless that is NaN; return NaN if it is not plain."""
         self.table.look_ahead([id], 0)
-        place: cython.Py_ssize_t = self._issue_row(join, 0, id, score, t, keys, w, nan)
+        place: cython.Py_ssize_t = self._issue_row(join, 0, id, score, t, keys, w, served)
         return nan if place < 0 else self._p
 
     def issue(
