@@ -232,6 +232,7 @@ def test_both_forms_of_pending_steps_are_the_same(method: str, segmented: bool) 
         labels = y.astype(np.uint8)
         keys = [LEVELS[k % len(LEVELS)] for k in range(n)] if segmented else None
         assert own.issue(join, list(range(n)), scores, t, np.ones(n), labels, when, 0, keys, p) == n
+        assert type(own.clock) is float
         counts = own.learned, own.positives, own.timed_out, own.known, own.reports, own.backwards
         made.append((bits(p), bits(own.judged_labels()), learning.learned(), counts, table.first, own.unlearned))
     assert made[0] == made[1]

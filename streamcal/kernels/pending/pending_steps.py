@@ -364,12 +364,15 @@ class PendingSteps:
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
         place: cython.Py_ssize_t
+        again: cython.double = nan
         for i in range(begin, scores.shape[0]):
             k = (i - begin) % AHEAD
             if k == 0:
                 self.table.look_ahead(ids, i)
-            keys_of_row = None if keys is None else keys[i]
-            place = self._issue_row(join, k, ids[i], scores[i], t[i], keys_of_row, w[i], p[i] if served else nan)
+            levels = None if keys is None else keys[i]
+            if served:
+                again = float(p[i])
+            place = self._issue_row(join, k, ids[i], float(scores[i]), float(t[i]), levels, float(w[i]), again)
             if place < 0:
                 return i
             p[i] = self._p
