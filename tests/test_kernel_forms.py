@@ -567,8 +567,10 @@ def test_records_of_the_ladder():
         ladder = module.LineLadder((0.0, -0.2, 3.0), (1.0, 4.0, 1.0), 16.0)
         for k in range(40):
             ladder.step(0.1 * k - 2.0, float(k % 3 == 0), 1.0)
-        p, content = ladder.issue_packed(0.7)
-        assert ladder.unpacked(memoryview(content), p) == ladder.issue(0.7)
+        content = ladder.issue_bytes(0.7, False)
+        assert ladder.unpacked(content, ladder.issued) == ladder.issue(0.7)
+        assert ladder.unpacked(ladder.issue_bytes(0.7, True), 0.5) == ladder.issue(0.7)
+        assert ladder.unpacked(content[1:], ladder.issued) == []
         records.append((content, bits(ladder.issue(0.7))))
     assert records[0] == records[1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,8 +25,6 @@ MEMORIES = (0.0, -0.2, 10.0, 100.0, 1e3, 1e4, 1e5)
 MEMORY_PRIOR = (1.0, 4.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 #: A line whose coefficients are larger has left every score.
 LARGEST_COEFFICIENT = 1e9
-#: Bytes of the probability, in what is remembered of a prediction that is read without it.
-BESIDE = 8
 #: As in the kernel: a line enters when the information learned is this part of its memory.
 ENTERS = 0.1
 
@@ -137,17 +134,15 @@ class OnlinePlatt(SequentialCalibrator):
         """Predict at a score; return the bytes of what the label will judge, which need nothing else if `apart`."""
         if self._ladder is None:
             return self.predict_one(score, t), None
-        p, content = self._ladder.issue_packed(self.scale.coordinate(check_score(score)))
-        return p, array("d", (p,)).tobytes() + content if apart else content
+        content = self._ladder.issue_bytes(self.scale.coordinate(check_score(score)), apart)
+        return self._ladder.issued, content
 
     def _unpacked(self, x: float, p: float, content: bytes) -> list[float]:
         """Return the record that `_issue_packed` returned for the prediction p at the log-odds x."""
-        ladder = self._ladder
-        apart = -1 if ladder is None else len(content) - ladder.packed
-        if ladder is None or apart not in (0, BESIDE):
+        record: list[float] = [] if self._ladder is None else self._ladder.unpacked(content, p)
+        if not record:
             raise InputError(f"{len(content)} bytes are not what was issued with a prediction")
-        issued = array("d", content[:BESIDE])[0] if apart else p
-        return ladder.unpacked(memoryview(content)[apart:], issued)
+        return record
 
     def _column_steps(self) -> Any:
         return self._kernel

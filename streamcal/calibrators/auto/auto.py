@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,16 +16,13 @@ from streamcal.calibrators.sequential import SequentialCalibrator
 from streamcal.errors import InputError
 from streamcal.kernels.common.logistic import sigmoid
 from streamcal.kernels.mixture.auto_steps import AutoSteps
-from streamcal.kernels.newton.online_newton import log_odds
 from streamcal.maps.knots import LogOddsMap
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.numbers import whole_number
-from streamcal.parameters.scales import LOGIT_LIMIT, Logit
+from streamcal.parameters.scales import Logit
 from streamcal.parameters.types import FloatArray, Keys, Label, Time, Times
 from streamcal.states import Field
 
-#: Bytes of the score and of what was forecast, in log-odds.
-BESIDE = 16
 #: Rows of a stream that are learned in one call, which holds the GIL: a few milliseconds.
 PIECE = 512
 
@@ -252,26 +248,17 @@ class Auto(SequentialCalibrator):
     def _issue_packed(self, score: float, t: Time | None, apart: bool) -> tuple[float, bytes]:
         """Predict at a score; return the bytes of what the label will judge, which need nothing else if `apart`."""
         x, time = self.scale.coordinate(check_score(score)), self._time(t)
-        content = bytearray(BESIDE * apart + self._steps.packed)
-        p = sigmoid(self._mixture.at(x, time))
-        issued = self._steps.issue_packed(x, time, memoryview(content)[BESIDE * apart :])
-        if apart:
-            content[:BESIDE] = array("d", (x, issued)).tobytes()
-        return p, bytes(content)
+        return sigmoid(self._mixture.at(x, time)), self._steps.issue_bytes(x, time, apart)
 
     def _column_steps(self) -> AutoSteps:
         return self._steps
 
     def _unpacked(self, x: float, p: float, content: bytes) -> list[float]:
         """Return the record that `_issue_packed` returned for the prediction p at the log-odds x."""
-        apart = len(content) - self._steps.packed
-        if apart not in (0, BESIDE):
+        if not self._steps.unpack_bytes(content, x, p):
             raise InputError(f"{len(content)} bytes are not what was issued with a prediction")
-        of, issued = array("d", content[:BESIDE]) if apart else (x, log_odds(p, LOGIT_LIMIT))
-        record = np.empty(self._mixture.width)
-        self._steps.unpack(memoryview(content)[apart:], of, issued, record)
-        numbers: list[float] = record.tolist()
-        return numbers
+        record: list[float] = np.asarray(self._steps.record).tolist()
+        return record
 
     def _fields(self) -> dict[str, Field]:
         return {**super()._fields(), "mixture": Field(mixture_state, self._mixture.state, self._load_mixture)}

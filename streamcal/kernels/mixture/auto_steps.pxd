@@ -21,6 +21,8 @@ cdef class AutoSteps:
     cdef long long[::1] _counts  # the number of labels learned by then
     cdef unsigned char[:, ::1] _records  # as `pack` writes them
     cdef readonly Py_ssize_t packed  # bytes
+    cdef unsigned char[::1] _content  # of that size
+    cdef readonly double[::1] record  # which `unpack_bytes` has written
     cdef Py_ssize_t _first
     cdef Py_ssize_t _logged
     cdef long long _unlabelled  # forecasts since the last label
@@ -42,6 +44,9 @@ cdef class AutoSteps:
     cpdef pack(self, const double[::1] record, double issued, unsigned char[::1] out)
     cpdef unpack(self, const unsigned char[::1] content, double x, double issued, double[::1] record)
     cpdef double issue_packed(self, double x, double t, unsigned char[::1] out) except? -1
+    cpdef bytes issue_bytes(self, double x, double t, bint apart)
+    cpdef bint unpack_bytes(self, bytes content, double x, double p) except -1
+    cpdef bint learn_bytes(self, double x, double y, double w, double t, double p, bytes content) except -1
     cpdef require(self, const double[::1] record)
     cpdef step(self, double x, double y, double w, double t)
     cpdef learn_issued(self, double x, double y, double w, double t, const double[::1] record)

@@ -3,10 +3,23 @@
 
 import cython
 import numpy as np
-from cython.cimports.streamcal.kernels.common.fast_path import fast_observation, fast_score
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+from cython.cimports.streamcal.kernels.common.fast_path import NUMBER, fast_observation, fast_score
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_mixture import AutoMixture
-from cython.cimports.streamcal.kernels.mixture.codes import WIDEST, coarse, coded, decoded, fine, with_sign
+from cython.cimports.streamcal.kernels.mixture.codes import (
+    WIDEST,
+    bytes_of,
+    coarse,
+    coded,
+    decoded,
+    fine,
+    number_in,
+    with_sign,
+)
 from cython.cimports.streamcal.kernels.mixture.combination import CLOCK, COUNT, ISSUED, MEANS, NONE, ROWS, TIMED
 from cython.cimports.streamcal.kernels.mixture.guard import Guard
 from cython.cimports.streamcal.kernels.mixture.knot_sums import LARGEST
@@ -67,6 +80,7 @@ class AutoSteps:
         self._evidence = SURE if delay > 0 else 0
         self._size, self._logs, self._due, self._guess = 0, True, 0, 0
         self.packed = 2 * (mixture.end + ISSUED - 1) + (CLOCK - ROWS) + 2 * (mixture.width - mixture.end - MEANS) + 11
+        self._content, self.record = np.empty(self.packed, dtype=np.uint8), np.empty(mixture.width)
         self._forget()
 
     def _forget(self):
@@ -187,11 +201,8 @@ class AutoSteps:
 
         Nothing is logged from now on but the last forecast, since the caller keeps the records.
         """
-        record = np.empty(self.mixture.width)
-        content = np.empty(self.packed, dtype=np.uint8)
-        issued: cython.double = self.issue_packed(x, t, content)
-        self.unpack(content, x, issued, record)
-        return record
+        self.unpack(self._content, x, self.issue_packed(x, t, self._content), self.record)
+        return np.array(self.record)
 
     def issue_packed(self, x: cython.double, t: cython.double, out: cython.uchar[::1]):
         """Write to `out` what is remembered of the forecast at the log-odds x and the time t, and return its log-odds.
@@ -308,6 +319,41 @@ class AutoSteps:
             self._read(place, x)
             self.learn_issued(x, y, w, t, self.mixture._record)
         self._unlabelled = 0
+
+    def issue_bytes(self, x, t, apart):
+        """Return the bytes of `issue_packed`, read beside score and forecast; if `apart`, they begin with both."""
+        issued: cython.double = self.issue_packed(x, t, self._content)
+        if cython.compiled:
+            content: bytes = cython.cast(cython.p_char, cython.address(self._content[0]))[: self.packed]
+        else:
+            content = bytes(self._content)
+        return bytes_of(x) + bytes_of(issued) + content if apart else content
+
+    def unpack_bytes(self, content, x, p):
+        """Write what `issue_bytes` returned with the forecast p at x to `record`; return False for other bytes."""
+        issued: cython.double = log_odds(p, LARGEST)
+        apart: cython.Py_ssize_t = (0 if content is None else len(content)) - self.packed
+        if apart == 2 * NUMBER:
+            x, issued = number_in(content, 0), number_in(content, NUMBER)
+        elif apart != 0:
+            return False
+        if cython.compiled:
+            memcpy(cython.address(self._content[0]), cython.cast(cython.p_char, content) + apart, self.packed)
+        else:
+            self._content[:] = np.frombuffer(content, dtype=np.uint8, offset=apart)
+        self.unpack(self._content, x, issued, self.record)
+        try:
+            self.require(self.record)
+        except ValueError:
+            return False
+        return True
+
+    def learn_bytes(self, x, y, w, t, p, content):
+        """Do `learn_issued` for the bytes of a record with the forecast p; return False for bytes that are none."""
+        if not self.unpack_bytes(content, x, p):
+            return False
+        self.learn_issued(x, y, w, t, self.record)
+        return True
 
     def require(self, record: cython.const[cython.double][::1]):
         """Raise `ValueError` for numbers that are no record of a forecast of this mixture."""

@@ -1,8 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """Small numbers for what is remembered of a forecast: one or two bytes for a difference of log-odds."""
 
+import struct
+
 import cython
 from cython.cimports.libc.math import sqrt
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
 
 #: Log-odds differ by this much at most.
 WIDEST = 32.0
@@ -35,3 +40,17 @@ def fine(code):
 def with_sign(code, size):
     """Return the number from −`size`/2 on that is stored as one from 0 to `size`."""
     return code - size if code >= size // 2 else code
+
+
+def bytes_of(value):
+    """Return the bytes of a number."""
+    return cython.cast(cython.p_char, cython.address(value))[:8] if cython.compiled else struct.pack("=d", value)
+
+
+def number_in(content, at):
+    """Return the number whose bytes begin at a place."""
+    value: cython.double = 0.0
+    if cython.compiled:
+        memcpy(cython.address(value), cython.cast(cython.p_char, content) + at, 8)
+        return value
+    return struct.unpack_from("=d", content, at)[0]

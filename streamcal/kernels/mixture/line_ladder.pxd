@@ -8,6 +8,7 @@ cdef class LineLadder:
     cdef readonly Py_ssize_t size  # lines, N
     cdef readonly Py_ssize_t entered  # those that have entered; the others are the first one
     cdef readonly Py_ssize_t packed  # bytes of a record
+    cdef readonly double issued  # what `issue_bytes` forecast last
     cdef readonly double weight
     cdef readonly double information  # U
     cdef readonly double limit
@@ -27,6 +28,9 @@ cdef class LineLadder:
     cpdef void step(self, double x, double y, double w) noexcept nogil
     cdef double write(self, double x, unsigned char* content) noexcept
     cdef void read(self, unsigned char* content, double p, double* record) noexcept
+    cpdef bytes issue_bytes(self, double x, bint apart)
+    cdef bint unpack(self, bytes content, double p, double* record)
+    cpdef bint learn_bytes(self, double x, double y, double w, double p, bytes content)
     cdef bint is_possible(self, double* record) noexcept
     cdef void learn_record(self, double x, double y, double w, double* record) noexcept nogil
     cdef double _forecast(self, double x, double* each) noexcept nogil

@@ -26,9 +26,9 @@ therefore has a narrower prior of the slope, which is worth as much wherever the
 import cython
 import numpy as np
 from cython.cimports.libc.math import exp, log, sqrt
-from cython.cimports.streamcal.kernels.common.fast_path import LARGEST, fast_score
+from cython.cimports.streamcal.kernels.common.fast_path import LARGEST, NUMBER, fast_score
 from cython.cimports.streamcal.kernels.common.weights import WeightScale, steps_of
-from cython.cimports.streamcal.kernels.mixture.codes import WIDEST, coded, decoded, with_sign
+from cython.cimports.streamcal.kernels.mixture.codes import WIDEST, bytes_of, coded, decoded, number_in, with_sign
 from cython.cimports.streamcal.kernels.mixture.memory_ladder import ENTERS, PLACE_FADES, step_line
 from cython.cimports.streamcal.kernels.newton.online_newton import fast_log_odds, log_odds
 
@@ -136,28 +136,36 @@ class LineLadder:
 
     def issue(self, x: cython.double) -> list:
         """Return the record of the forecast at the log-odds x."""
-        content: cython.uchar[22] = [0] * 22
-        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        self.read(content, self.write(x, content), record)
-        return [record[k] for k in range(self.size + 2)]
+        return self.unpacked(self.issue_bytes(x, False), self.issued)
 
-    def issue_packed(self, x: cython.double):
-        """Return the forecast at the log-odds x, and what `unpacked` reads beside it: `packed` bytes."""
+    def issue_bytes(self, x, apart):
+        """Return the bytes of `write`, which are read beside the forecast, `issued`; if `apart`, they begin with it."""
         content: cython.uchar[22] = [0] * 22
-        p: cython.double = self.write(x, content)
-        return p, bytes([content[k] for k in range(self.packed)])
+        self.issued = self.write(x, content)
+        if cython.compiled:
+            record: bytes = cython.cast(cython.p_char, content)[: self.packed]
+        else:
+            record = bytes(content[: self.packed])
+        return bytes_of(self.issued) + record if apart else record
 
-    def unpacked(self, content: cython.const[cython.uchar][::1], p: cython.double) -> list:
-        """Return the record whose bytes `issue_packed` returned with the forecast p."""
-        k: cython.Py_ssize_t
-        read: cython.uchar[22] = [0] * 22
+    def unpack(self, content, p, record):
+        """Set the record whose bytes `issue_bytes` returned with the forecast p; return False for other bytes."""
+        apart: cython.Py_ssize_t = (0 if content is None else len(content)) - self.packed
+        if apart == NUMBER:
+            p = number_in(content, 0)
+        if (apart != 0 and apart != NUMBER) or not 0.0 <= p <= 1.0:
+            return False
+        if cython.compiled:
+            self.read(cython.cast(cython.p_uchar, cython.cast(cython.p_char, content)) + apart, p, record)
+        else:
+            self.read(list(content[apart:]), p, record)
+        return self.is_possible(record)
+
+    def unpacked(self, content: bytes, p: cython.double) -> list:
+        """Return what `unpack` sets; no numbers for other bytes."""
         record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        if content.shape[0] != self.packed:
-            raise ValueError(f"a record takes {self.packed} bytes, not {content.shape[0]}")
-        for k in range(self.packed):
-            read[k] = content[k]
-        self.read(read, p, record)
-        return [record[k] for k in range(self.size + 2)]
+        possible: cython.bint = self.unpack(content, p, record)
+        return [record[k] for k in range(self.size + 2)] if possible else []
 
     def write(self, x: cython.double, content: cython.p_uchar) -> cython.double:
         """Write U and the forecasts of the lines at the log-odds x to `content`, and return their mixture.
@@ -229,6 +237,14 @@ class LineLadder:
         for k in range(self.size + 2):
             read[k] = record[k]
         self.learn_record(x, y, w, read)
+
+    def learn_bytes(self, x, y, w, p, content):
+        """Do `learn_issued` for the bytes of a record with the forecast p; return False for bytes that are none."""
+        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+        if not self.unpack(content, p, record):
+            return False
+        self.learn_record(x, y, w, record)
+        return True
 
     def learn_record(
         self, x: cython.double, y: cython.double, w: cython.double, record: cython.p_double

@@ -48,16 +48,12 @@ cdef class PendingSteps:
     cdef AutoSteps _auto
     cdef SegmentedSteps _segmented
     cdef double _p  # the probability of the forecast made last
-    cdef double[::1] _record  # of a mixture
-    cdef unsigned char[::1] _content  # a packed record of a mixture
 
     cpdef bint settle(self, object join, double clock, bint alone) except -1
     cpdef forget(self)
     cdef bint _learn_due(self, object join, double clock, bint alone) except -1
     cdef bint _learn(self, object join, Block block, Py_ssize_t row, bint alone) except -1
     cdef bint _learn_plain(self, Block block, Py_ssize_t row, double t, double w, double y) except -1
-    cdef bint _learn_record(self, bytes content, double x, double p, double y, double w) except -1
-    cdef bint _learn_parts(self, bytes content, double x, double p, double y, double w, double t) except -1
     cdef bint _learn_segmented(self, bytes content, Block block, Py_ssize_t row, double score, double y, double w, double t) except -1
     cdef bint _is_clicked(self, Block block, Py_ssize_t row, double t) noexcept
     cdef double _weight(self, Block block, Py_ssize_t row, bint y) except? -1

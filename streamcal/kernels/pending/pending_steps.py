@@ -5,15 +5,9 @@ What is not plain (an id that is known, a time far from the clock, other version
 calls in columns return how many rows they took.
 """
 
-import struct
-
 import cython
-
-if cython.compiled:
-    from cython.cimports.libc.string import memcpy
-
 import numpy as np
-from cython.cimports.streamcal.kernels.common.fast_path import LIMIT, NUMBER
+from cython.cimports.streamcal.kernels.common.fast_path import LIMIT
 from cython.cimports.streamcal.kernels.common.logistic import sigmoid
 from cython.cimports.streamcal.kernels.mixture.auto_steps import AutoSteps
 from cython.cimports.streamcal.kernels.mixture.line_ladder import LineLadder
@@ -55,22 +49,6 @@ COUNTS = (
     "refused",
 )
 nan = cython.declare(cython.double, float("nan"))
-
-
-@cython.cfunc
-def _bytes(value: cython.double) -> bytes:
-    """Return the bytes of a number."""
-    return cython.cast(cython.p_char, cython.address(value))[:8] if cython.compiled else struct.pack("=d", value)
-
-
-@cython.cfunc
-def _number(content: bytes, at: cython.Py_ssize_t) -> cython.double:
-    """Return the number whose bytes begin at a place."""
-    value: cython.double = 0.0
-    if cython.compiled:
-        memcpy(cython.address(value), cython.cast(cython.p_char, content) + at, 8)
-        return value
-    return struct.unpack_from("=d", content, at)[0]
 
 
 class PendingSteps:
@@ -132,8 +110,6 @@ class PendingSteps:
         self._segmented = kernel if isinstance(kernel, SegmentedSteps) else None
         if self._auto is not None:
             self._auto.mixture.keep_knots()
-            self._record = np.empty(self._auto.mixture.width)
-            self._content = np.empty(self._auto.packed, dtype=np.uint8)
 
     # -- labels ----------------------------------------------------------------------------------------------------
 
@@ -236,49 +212,10 @@ class PendingSteps:
         if self._newton is not None:
             return self._newton.learn_fast(score, y > 0.0, w)
         if self._ladder is not None:
-            return self._learn_record(content, x, block.p[row], y, w)
+            return self._ladder.learn_bytes(x, y, w, block.p[row], content)
         if self._segmented is not None:
             return self._learn_segmented(content, block, row, score, y, w, time)
-        return self._learn_parts(content, x, block.p[row], y, w, time)
-
-    def _learn_record(self, content, x, p, y, w):
-        """Learn a label by the record of a ladder's forecast p; False for bytes that are none."""
-        record: cython.double[9] = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
-        apart: cython.Py_ssize_t = (0 if content is None else len(content)) - self._ladder.packed
-        if apart == NUMBER:
-            p = _number(content, 0)
-        if (apart != 0 and apart != NUMBER) or not 0.0 <= p <= 1.0:
-            return False
-        content = content[apart:]
-        if cython.compiled:
-            self._ladder.read(cython.cast(cython.p_uchar, cython.cast(cython.p_char, content)), p, record)
-        else:
-            self._ladder.read(list(content), p, record)
-        if not self._ladder.is_possible(record):
-            return False
-        self._ladder.learn_record(x, y, w, record)
-        return True
-
-    def _learn_parts(self, content, x, p, y, w, t):
-        """Learn a label by what the parts of a mixture said with the forecast p; False for bytes that are not it."""
-        of: cython.double = x
-        at: cython.double = log_odds(p, LIMIT)
-        apart: cython.Py_ssize_t = (0 if content is None else len(content)) - self._auto.packed
-        if apart == 2 * NUMBER:
-            of, at = _number(content, 0), _number(content, NUMBER)
-        elif apart != 0:
-            return False
-        if cython.compiled:
-            memcpy(cython.address(self._content[0]), cython.cast(cython.p_char, content) + apart, self._auto.packed)
-        else:
-            self._content[:] = np.frombuffer(content, dtype=np.uint8, offset=apart)
-        self._auto.unpack(self._content, of, at, self._record)
-        try:
-            self._auto.require(self._record)
-        except ValueError:
-            return False
-        self._auto.learn_issued(x, y, w, t, self._record)
-        return True
+        return self._auto.learn_bytes(x, y, w, time, block.p[row], content)
 
     def _learn_segmented(self, content, block, row, score, y, w, t):
         """Learn a label by levels and the record of its forecast; False for what cannot be theirs."""
@@ -410,7 +347,6 @@ class PendingSteps:
 
     def _forecast(self, score, levels, t):
         """Set the probability at a score, and return what is remembered of it."""
-        content: cython.uchar[22] = [0] * 22
         x: cython.double = log_odds(score, LIMIT)
         apart: cython.bint = self.factor != 1.0  # the score and the probability of the row are others
         if self._segmented is not None:
@@ -420,19 +356,11 @@ class PendingSteps:
             self._p = self._newton.predict(x)
             return None
         if self._ladder is not None:
-            self._p = self._ladder.write(x, content)
-            if cython.compiled:
-                record: bytes = cython.cast(cython.p_char, content)[: self._ladder.packed]
-            else:
-                record = bytes(content[: self._ladder.packed])
-            return _bytes(self._p) + record if apart else record
+            record: bytes = self._ladder.issue_bytes(x, apart)
+            self._p = self._ladder.issued
+            return record
         self._p = sigmoid(self._auto.mixture.at(x, t))
-        at: cython.double = self._auto.issue_packed(x, t, self._content)
-        if cython.compiled:
-            record = cython.cast(cython.p_char, cython.address(self._content[0]))[: self._auto.packed]
-        else:
-            record = bytes(self._content)
-        return _bytes(x) + _bytes(at) + record if apart else record
+        return self._auto.issue_bytes(x, t, apart)
 
     def _arrive(self, join, t):
         """Move the clock to a row; False where the row is not taken."""
