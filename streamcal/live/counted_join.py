@@ -878,11 +878,8 @@ class CountedJoin(Joining):
         self._tokens.use(key)
 
     def _make_ready(self) -> None:
-        """Check that there is room for an event, before anything is changed; go on in a bucket of this process."""
-        if self._journal is None:
-            return
-        self._journal.require_room()
-        if self._resumed:
+        super()._make_ready()
+        if self._journal is not None and self._resumed:  # go on in a bucket of this process
             self._resumed = False
             self._journal.append(counted_events.RESUMED)
             self._restart()
@@ -891,12 +888,6 @@ class CountedJoin(Joining):
         """Begin a new bucket with a number that no bucket of a process that was killed can have."""
         self._close()
         self._serial = (self._serial // RESTARTS + 1) * RESTARTS
-
-    def advance(self, t: Time) -> None:
-        self._make_ready()
-        super().advance(t)
-
-    advance.__doc__ = Joining.advance.__doc__
 
     def _limit(self, most: int, unknown: int) -> bool:
         changed = most != self.max_held

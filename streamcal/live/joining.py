@@ -194,9 +194,15 @@ class Joining(WithState):
         A time before the clock changes nothing; errors are those of `resolve`.
         """
         time = self._near(t)
+        self._make_ready()
         if self._journal is not None:
             self._journal.append(events.advanced(time))
         self._advance(time)
+
+    def _make_ready(self) -> None:
+        """Check that there is room for an event, before anything is changed."""
+        if self._journal is not None:
+            self._journal.require_room()
 
     def _advance(self, t: float) -> None:
         self._now.clock = max(self._now.clock, t)

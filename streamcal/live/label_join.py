@@ -470,8 +470,7 @@ class LabelJoin(Holding, Joining):
         if not self._takes_rows(rows.t, again=served):
             return begin
         journal = self._journal
-        if journal is not None:
-            journal.require_room()
+        self._make_ready()
         while begin < len(rows.ids):
             end = min(begin + AT_ONCE, len(rows.ids))
             some = rows.upto(end)
@@ -612,8 +611,7 @@ class LabelJoin(Holding, Joining):
         """
         if self._curve is not None or not self._takes_rows(t, again=again):
             return begin  # with an early window each outcome has its place in the curve
-        if self._journal is not None:
-            self._journal.require_room()
+        self._make_ready()
         times = np.empty(len(ids)) if issued is None else issued
         end = self._now.resolve(self, ids, positive, t, begin, times)
         if self._journal is not None and end > begin:

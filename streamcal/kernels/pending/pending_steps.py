@@ -15,7 +15,7 @@ from cython.cimports.streamcal.kernels.newton.online_newton import OnlineNewton,
 from cython.cimports.streamcal.kernels.pending.pending_table import AHEAD, VERSION, Block, PendingTable
 from cython.cimports.streamcal.kernels.segments.segmented_steps import SegmentedSteps
 
-SHIFT, LOW = cython.declare(cython.longlong, 13), cython.declare(cython.longlong, 8191)
+LOW = cython.declare(cython.longlong, 8191)
 POSITIVE, NEGATIVE = cython.declare(cython.int, 1), cython.declare(cython.int, 2)
 JUDGED = cython.declare(cython.Py_ssize_t, 4096)
 """Labels that are passed on at once."""
