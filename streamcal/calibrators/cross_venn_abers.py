@@ -254,21 +254,21 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
             self._refuse(keys)
         if t is None and self._merged is not None and score.__class__ is float and self._lo <= score <= self._hi:
             return self._merged(score, self._rule)
-        return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
+        return float(self._merge(*self._merged_pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the merged probabilities at scores of shape (n, K), a column a fold, or (n,), used for all folds."""
         return super().predict_many(scores, t, keys=keys)
 
     def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
-        probabilities: FloatArray = self._merge(*self._held_pairs_many(scores, 1.0, t))
+        probabilities: FloatArray = self._merge(*self._merged_pairs_many(scores, 1.0, t))
         return probabilities
 
     def predict_with_interval_one(
         self, score: float | Sequence[float], t: Time | None = None
     ) -> tuple[float, tuple[float, float]]:
         """Return the results of `predict_one` and `predict_interval_one` by one search of the trees."""
-        pairs = self._held_pairs_one(score, 1.0, t)
+        pairs = self._merged_pairs_one(score, 1.0, t)
         p0, p1 = self._pair(*pairs)
         return float(self._merge(*pairs)), (min(p0, p1), max(p0, p1))
 
@@ -276,14 +276,14 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float | Sequence[float], t: Time | None = None, *, w: float = 1.0
     ) -> tuple[float, float]:
         """Return the merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
-        p0, p1 = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
+        p0, p1 = self._pair(*self._merged_pairs_one(score, positive_weight(w), t))
         return min(p0, p1), max(p0, p1)
 
     def predict_interval_many(
         self, scores: ArrayLike, t: Time | None = None, *, w: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
-        p0, p1 = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
+        p0, p1 = self._pair(*self._merged_pairs_many(scores, positive_weight(w), t))
         return like_both(scores, (np.minimum(p0, p1), np.maximum(p0, p1)))
 
     # -- predicting and learning ---------------------------------------------------------------------------------
@@ -341,16 +341,16 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
         return self._present(t).intervals_one(x, w)
 
-    def _held_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
+    def _merged_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
         """Return p₀ and p₁ of the folds that are merged."""
         lower, upper = self._pairs_one(score, w, t)
-        return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
+        return of_filled(self._memory.statistic, lower), of_filled(self._memory.statistic, upper)
 
-    def _held_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
+    def _merged_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
         """Return p₀ and p₁ of the folds that are merged, arrays of shape (n,)."""
         x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
         lower, upper = self._present(t).intervals(x, w)
-        return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
+        return of_filled(self._memory.statistic, lower), of_filled(self._memory.statistic, upper)
 
     def map(self) -> CrossIntervalMap:
         return cast(CrossIntervalMap, self._map_at(None))
@@ -362,13 +362,13 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return CrossIntervalMap(self.scale, folds, self.point)
 
     def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CalibrationMap:
-        return HeldFolds(self.scale, statistic, self.folds, self._merge)
+        return FoldTreeMap(self.scale, statistic, self.folds, self._merge)
 
     def empty_map(self) -> CrossIntervalMap:
         return self.solve(self.new_statistic(), None)
 
 
-class HeldFolds(CalibrationMap):
+class FoldTreeMap(CalibrationMap):
     """The predictor of K trees, read without making a map of them, at one score that counts for every fold."""
 
     def __init__(self, scale: Scale, trees: FoldedTrees, folds: int, merge: Callable) -> None:
@@ -379,13 +379,13 @@ class HeldFolds(CalibrationMap):
 
     def at(self, x: float) -> float:
         ends = self._trees.intervals_one([x] * self._folds, 1.0)
-        return float(self._merge(*(of_holding(self._trees, end) for end in ends)))
+        return float(self._merge(*(of_filled(self._trees, end) for end in ends)))
 
     def at_many(self, x: FloatArray) -> FloatArray:
         ends = self._trees.intervals([x] * self._folds, 1.0)
-        return self._merge(*(of_holding(self._trees, end) for end in ends))
+        return self._merge(*(of_filled(self._trees, end) for end in ends))
 
 
-def of_holding(trees: FoldedTrees, values: list[Value]) -> list[Value]:
+def of_filled(trees: FoldedTrees, values: list[Value]) -> list[Value]:
     """Return the values of the folds that contain observations; only these are merged."""
-    return [values[fold] for fold in trees.holding()]
+    return [values[fold] for fold in trees.filled()]

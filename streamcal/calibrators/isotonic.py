@@ -74,7 +74,7 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
         self._memory.statistic.stream(x, y, piece, predictions[0], predictions[0, :0])
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CalibrationMap:
-        return HeldFit(self.scale, statistic)
+        return TreeFit(self.scale, statistic)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         first, last, value = statistic.blocks()
@@ -84,7 +84,7 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
         return KnotMap(self.scale, knots[order], np.concatenate((value, value[several]))[order], statistic.grid)
 
 
-class HeldFit(CalibrationMap):
+class TreeFit(CalibrationMap):
     """The isotonic fit of a tree, read without making a map of it: O(log² k) for each score."""
 
     def __init__(self, scale: Scale, tree: ScoreTree) -> None:

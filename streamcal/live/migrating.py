@@ -20,7 +20,7 @@ from streamcal.parameters.types import Time
 class Migrated(NamedTuple):
     """The result of migrating a journal."""
 
-    kept: bool  #: whether the calibrator is that of the journal, with all that it has learned
+    same_calibrator: bool  #: whether the calibrator is that of the journal, with all that it has learned
     learned: int  #: labels of predictions still remembered that a new calibrator has learned
     #: Predictions dropped, since their labels were learned before the new time, or differ by the new horizon.
     forgotten: int

@@ -607,7 +607,7 @@ class Multicalibrated(Keyed):
 
     def _groups(self) -> list[list[Any]]:
         """Return the groups of each family and their numbers."""
-        return [list(self._accounts.held(j)) for j in range(self._accounts.size)]
+        return [list(self._accounts.capitals(j)) for j in range(self._accounts.size)]
 
     def _slots(self) -> list[FloatArray] | None:
         """Return the slots of the groups of each family; None if nothing was ever issued."""

@@ -36,7 +36,7 @@ from streamcal.live.levels import (
     names_of,
     weights_reader,
 )
-from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
+from streamcal.live.pairs import REMEMBERED, PairedChain, PairEffect, check_pairs
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_label, check_scores, check_weight
@@ -142,7 +142,7 @@ class Segmented(Keyed):
 
     With `pairs`, a second model is learned beside the chain, of all fields, all pairs of single fields that are not in
     `by`, and the score (`PairedChain`). Predictions are a mixture of both, with prior ½ for the chain: they lose at
-    most κ more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
+    most κ more than without `pairs`. Which pairs matter is learned; `pair_effects` shows it. The score is
     corrected where no level is known, too. `effect` and `weights` are those of the
     first order. 16 single fields at most, and
     no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
@@ -502,17 +502,17 @@ class Segmented(Keyed):
         """Return τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
         return float(self._chain.variances(self._place(field))[0])
 
-    def pairs_found(self) -> list[PairFound]:
+    def pair_effects(self) -> list[PairEffect]:
         """Return the pairs that `pairs` tries, with share in predictions and variance of levels, largest product first.
 
         Examples
         --------
         >>> cal = Segmented("identity", by=["device", "page"], pairs=True)
         >>> cal.learn_many([0.5] * 400, [1, 0, 0, 1] * 100, keys={"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200})
-        >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pairs_found()]
+        >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pair_effects()]
         [(('device', 'page'), True, True)]
         """
-        return self._corrections.found() if self.pairs else []
+        return self._corrections.pair_effects() if self.pairs else []
 
     def _place(self, field: Field) -> int:
         wanted = tuple(field) if isinstance(field, list) else field

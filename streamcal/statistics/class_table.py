@@ -32,7 +32,7 @@ from streamcal.states import (
     whole,
 )
 from streamcal.statistics.base import Statistic, agree
-from streamcal.statistics.held import holds
+from streamcal.statistics.retractions import can_contain
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.
 _Coordinate = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
@@ -138,7 +138,7 @@ class ClassTable(Statistic):
         size, place = len(x[2]), int(y)
         cell, removed = self._at_depth(x, _row(x, y, w), None)
         row = self._rows.get(cell)
-        if row is None or not holds((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
+        if row is None or not can_contain((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
             raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
         self._n = None
         self._count -= 1
