@@ -73,10 +73,10 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without `fold`,
     the weight held of one score and one label is dealt to one fold after another, a unit to each. The first fold is a
     hash of the coordinate's bits, rounded to the leading 44, and is the same on every machine (SplitMix64's finalizer,
-    modulo K; on a grid, of the cell's centre). So each fold has its share of a score that repeats, and the last digits
-    of a score that does not have no effect. The folds are a function of what is held: order, unlearning and merging
-    keep their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or,
-    by count, of the number of the observation. A score that repeats at one and the same time stays in one fold.
+    modulo K; on a grid, of the cell's centre). So a repeated score is shared among the folds, and the last digits of
+    other scores have no effect. The folds are a function of what is held: order, unlearning and merging keep their
+    laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or, by count, of
+    the number of the observation. A score that repeats at one and the same time stays in one fold.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
     p₁ for the others. It contains `predict_one`. Where the folds differ by more than the width of their intervals, the
@@ -86,12 +86,12 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     fold; memory O(k) for each fold.
 
     The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1, and the quotient of the
-    self-consistent point that of p₁ where it is. The log-minimax probability is accurate, and its map monotone, to
-    about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that of the test
-    object. The self-consistent probability is accurate to 1e-16·w/v, where v is the weight of the pool around the
-    score. Digits are lost only where single observations weigh millions or, for the self-consistent point, where a
-    prediction far ahead under decay outweighs all that is held. A test object counts as no less than 1e-9·W and no more
-    than 1e7·W: then no log-minimax map falls by more than 1e-7, whatever the weights.
+    self-consistent point magnifies that of p₁ where p₁ is nearly 1. The log-minimax probability is accurate, and its
+    map monotone, to about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w
+    that of the test object. The self-consistent probability is accurate to 1e-16·w/v, where v is the weight of the pool
+    around the score. Digits are lost only where single observations weigh millions or, for the self-consistent point,
+    where a prediction far ahead under decay outweighs all that is held. A test object counts as no less than 1e-9·W and
+    no more than 1e7·W: then no log-minimax map falls by more than 1e-7, whatever the weights.
 
     Validity: the theorem (Proposition 1) holds for the pair of each fold, where the base of that fold was fixed before
     it and its observations are exchangeable with the test object. For the merged probability there is no theorem, only

@@ -57,9 +57,9 @@ MOVED_PAGES, MOSTLY_FREE = 4_000, 0.7
 
 
 class Journal(Database):
-    """A file of events, of which none that was acknowledged is lost, and none is there twice.
+    """A file of events: no acknowledged event is lost, and none is stored twice.
 
-    `append` takes an event into memory, `acknowledge` returns when all events so far are on the disk. All of them are
+    `append` keeps an event in memory; `acknowledge` returns when all events so far are on the disk. All of them are
     written in one transaction (group commit), so that it pays to acknowledge many at once: threads that call
     `acknowledge` while another one writes are served together by the next write. A `snapshot` takes the place of the
     events that led to it.
@@ -67,7 +67,7 @@ class Journal(Database):
     Parameters
     ----------
     path : str or path
-        The file; it is made if it is not there. Beside it SQLite keeps a file of the same name and `-wal`.
+        The file, created if missing. SQLite keeps a second file beside it, whose name ends in `-wal`.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class Journal(Database):
             raise StateError(f"{self.path}: the journal is closed; open it again")
 
     def append(self, event: bytes) -> None:
-        """Take an event. It may be lost until `acknowledge` has returned.
+        """Append an event, which may be lost until `acknowledge` has returned.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Journal(Database):
         self.append_many(1, SIZE.pack(len(event)) + event)
 
     def append_many(self, count: int, content: bytes | bytearray) -> None:
-        """Take events in order, as `append` takes one; each has its size before it, a `SIZE`."""
+        """Append events in order; each is preceded by its size, a `SIZE`."""
         self.require_room()
         with self._guard:
             self._events.append((count, content))
@@ -268,12 +268,12 @@ class Journal(Database):
             self._database.execute("ROLLBACK")
 
     def snapshot(self, state: bytes | Iterable[bytes | bytearray], upto: int | None = None) -> None:
-        """Write a state in place of the events that led to it, and give their room on the disk back.
+        """Replace the events that led to a state by the state, and free their space on the disk.
 
         Parameters
         ----------
         state : bytes or iterable of bytes
-            Such as of `to_bytes`, or its parts, of which only one at a time is in memory. It is compressed.
+            The state, such as from `to_bytes`, or its parts, of which one at a time is in memory. It is compressed.
         upto : int, optional
             The number of events that led to it; all so far by default.
 
@@ -291,7 +291,7 @@ class Journal(Database):
 
     @staticmethod
     def compressed(part: bytes | bytearray) -> bytes | bytearray:
-        """Return a part of a state as `Parts.add` takes it, maybe in its own memory; another process may do it."""
+        """Return a part of a state compressed, as `Parts.add` accepts it; another process may call this."""
         beginning = part[:TRIED]
         if len(zlib.compress(beginning, 1)) <= WORTHWHILE * len(beginning):
             return zlib.compress(part, 1) + DEFLATED
@@ -323,7 +323,7 @@ class Journal(Database):
         return Parts(self, upto, last + 1)
 
     def tidy(self) -> bool:
-        """Give the room of some events and parts before the last snapshot back, some 4 MB: others need not wait long.
+        """Free some 4 MB of events and parts before the last snapshot, so that other threads do not wait long.
 
         Returns
         -------
@@ -455,7 +455,7 @@ class Journal(Database):
             raise StateError(f"{self.path}: the journal is damaged: {message}; use a copy that is whole")
 
     def backup(self, path: str | os.PathLike[str]) -> int:
-        """Write a copy of the journal as of now to another file, which is replaced when it is whole.
+        """Copy the present journal to another file, which is replaced once the copy is complete.
 
         Other threads continue to append and acknowledge; events acknowledged meanwhile are in the copy too. The
         copy is a journal that can be opened like this one.
@@ -468,7 +468,7 @@ class Journal(Database):
         Returns
         -------
         int
-            The number of events that the copy has, those before its snapshot included.
+            The number of events in the copy, those before its snapshot included.
 
         Raises
         ------
@@ -514,7 +514,7 @@ class Journal(Database):
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Drop the events that are not on the disk, of a caller who failed between two of its own steps."""
+        """Drop the events that are not on the disk, after the caller has failed between two steps of its own."""
         with self._guard:
             self.n -= _count(self._events)
             self._events, self._bytes = [], 0

@@ -36,11 +36,11 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     Parameters
     ----------
     journal : Journal
-        That of the join before; no join must use it.
+        The journal of the earlier join; no join may be using it.
     join : LabelJoin
-        A new join with the parameters that are wanted, without a journal. It is used up.
+        A new join with the wanted parameters and without a journal. Do not use it afterwards.
     clock : float or datetime, optional
-        The present time, in seconds if it is a number. If the clock of the journal is later, because that of a machine
+        The present time, in seconds if it is a number. If the clock of the journal is later, because a machine's clock
         was wrong, it is turned back, and predictions issued later count as issued now. Otherwise no label would be
         learned until then. A calibrator that forgets by time is then replaced by a new one: to it, new labels are old.
 
@@ -52,18 +52,18 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     Raises
     ------
     InputError
-        If `clock` is no time, or `join` counts.
+        If `clock` is no time, or `join` is a `CountedJoin`.
     StateError
-        If the journal is damaged or counts, scores are on another scale, or levels are in a store. Nothing is changed
-        then.
+        If the journal is damaged or of a `CountedJoin`, scores are on another scale, or levels are in a store. Nothing
+        is changed then.
 
     Notes
     -----
-    With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, predictions whose
-    labels were learned before their new time are forgotten if the calibrator is kept, so that no label is learned
-    twice. So are those whose click counts by only one of the two horizons, each with its `late`. A click that comes
-    later is one of an unknown id. The share of early clicks is estimated again from the clicks that are remembered. The
-    journal is rewritten in one transaction.
+    With a shorter horizon, labels that are due by it are learned at once. With a longer one, predictions whose labels
+    were learned before their new time are forgotten if the calibrator is kept, so that no label is learned twice. So
+    are those whose click counts by only one of the two horizons, each with its `late`. Their later clicks count as of
+    unknown ids. The share of early clicks is estimated again from the clicks that are remembered. The journal is
+    rewritten in one transaction.
 
     Examples
     --------

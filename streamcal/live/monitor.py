@@ -31,7 +31,7 @@ DEFAULT_ALPHA = 0.05
 
 
 class CalibrationMonitor(WithState):
-    """An alarm that is raised where outcomes contradict the probabilities issued for them, as soon as they do.
+    """An alarm that is raised as soon as outcomes contradict the probabilities that were issued for them.
 
     Twelve bets are made on every outcome, each against the issued probability p with log-odds x: that events are more
     or less frequent, σ(x + a), or depend more or less on the prediction, σ(x + b·(x − x̄)), x̄ being the mean log-odds
@@ -71,11 +71,11 @@ class CalibrationMonitor(WithState):
     -----
     The bounds are valid for any model, drift and traffic, provided that each p was fixed before its outcome, and that
     the order of outcomes does not depend on them. Give them in the order of issue, once the horizon of late labels has
-    passed. Clicks on arrival and the rest by time-out are not in such an order.
+    passed. An order in which clicks come on arrival and negatives at a time-out does.
 
-    There are no weights: the likelihood ratio to the power of a weight has no mean of 1. Counts of equal outcomes are
-    as many updates. A probability of exactly 0 or 1 is a certainty: its outcome is only counted, and its opposite
-    raises an alarm at once, with an infinite e-value.
+    Outcomes have no weights: the mean of a likelihood ratio raised to a weight is not 1. Add n equal outcomes by n
+    updates. A probability of exactly 0 or 1 is a certainty: its outcome is only counted, and its opposite raises an
+    alarm at once, with an infinite e-value.
 
     Cost: O(1) for an outcome and for each of its segments. `update_many` without keys is faster.
 
@@ -132,7 +132,7 @@ class CalibrationMonitor(WithState):
 
     @property
     def n(self) -> int:
-        """Number of outcomes given."""
+        """Number of outcomes added."""
         return self._count
 
     @property
@@ -145,19 +145,19 @@ class CalibrationMonitor(WithState):
 
     @property
     def e_values(self) -> dict[Segment, float]:
-        """The same of each segment held."""
+        """The e-value of each segment in memory."""
         return self._family.e_values()
 
     @property
     def alarmed(self) -> list[Segment | None]:
-        """With `alpha`, what has raised its alarm: None for all outcomes, and segments in the order of their alarms."""
+        """With `alpha`, the segments with an alarm, in the order of alarms; None stands for all outcomes."""
         return [*([None] if self._stopped else []), *self._family.rejected]
 
     def discoveries(self) -> list[Segment]:
-        """Return the segments that the e-BH procedure rejects, which finds the most of all procedures here.
+        """Return the segments that the e-BH procedure rejects: those with an alarm, and maybe more.
 
-        Every segment with an alarm is among them, and segments which have none but would have one together. Their
-        false discovery rate is at most α, whenever this is called. O(s log s) for s segments.
+        Segments without an alarm are among them if their evidence suffices together. The false discovery rate is at
+        most α, whenever this is called. O(s log s) for s segments.
 
         Raises
         ------
@@ -347,9 +347,9 @@ class CalibrationMonitor(WithState):
 
         With `alpha`, e-values are multiplied, bet by bet, so that the result is an e-process of both streams; a segment
         or monitor that has an alarm in one of them has it in the result. With `run_length` the values are added, and
-        the bound holds for the outcomes of both. An alarm to which the merged evidence suffices is raised by the next
-        outcome. Segments are those of this monitor, and then those of `other` in the order of their last outcomes, as
-        far as `max_segments` allows. `since` counts the outcomes of the monitor that has seen most of the change.
+        the bound holds for the outcomes of both. If the merged evidence suffices for an alarm, the next outcome raises
+        it. Segments are those of this monitor, and then those of `other` in the order of their last outcomes, as far as
+        `max_segments` allows. `since` counts the outcomes of the monitor that has seen most of the change.
 
         Valid only where no outcome was given to both monitors.
 

@@ -103,10 +103,10 @@ class Shadow(WithState):
 
     Only the champion's probabilities are served. A challenger can be promoted where the confidence sequence of its log
     loss less the champion's lies below 0 (`LogLossDifference(adaptive=True)`), never because of a point estimate. The
-    intervals hold at every time, so that they may be read after each outcome; and for all comparisons that a shadow
-    ever makes together, promotions and new challengers included: the j-th has the confidence 1 − α/(j (j + 1)),
-    α = 1 − `confidence`. The probability that a challenger is ever promoted that was not better, on average over the
-    outcomes of the comparison, is therefore at most α, whatever the stream does.
+    intervals are valid at every time, so they may be read after each outcome. They are valid for all comparisons of a
+    shadow together, also those after promotions and with new challengers: the j-th has the confidence 1 − α/(j
+    (j + 1)), α = 1 − `confidence`. So the probability that a challenger is ever promoted that was not better, on
+    average over the outcomes of the comparison, is at most α on every stream.
 
     The former champion continues to learn as a challenger, so that `rollback` returns to an up-to-date calibrator.
 
@@ -126,15 +126,15 @@ class Shadow(WithState):
 
     Notes
     -----
-    Predictions are compared as they were issued. `learn_one` takes those of the present state, right where the label is
-    known before the next prediction. With late labels keep what `issue` returns, and give it to `settle`, or give the
-    shadow to a `LabelJoin`.
+    Predictions are compared as they were issued. `learn_one` compares the present predictions, which are those issued
+    if each label is known before the next prediction. With late labels, pass what `issue` returns to `settle`, or put
+    the shadow into a `LabelJoin`.
 
     `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
 
-    A comparison counts each outcome by its weight. Of a stream that was sampled by label it is therefore of the whole,
-    with the weights of `importance_weight`; `LogLossDifference` states what it assumes of weights. Nothing is decided
+    A comparison counts each outcome by its weight. If a stream is sampled by label, the weights of `importance_weight`
+    make it a comparison on the whole stream. `LogLossDifference` states what it assumes of weights. Nothing is decided
     before both labels have occurred in a comparison, since the weight of a label is unknown until then.
 
     Cost: that of each calibrator, and O(1) for each challenger and outcome.
@@ -373,13 +373,13 @@ class Shadow(WithState):
     # -- challengers -------------------------------------------------------------------------------------------------
 
     def add(self, name: str, calibrator: str | Entrant) -> None:
-        """Let another challenger learn from now on; it may have learned before.
+        """Add a challenger, which learns from now on; it may have learned before.
 
         Raises
         ------
         InputError
-            If the name is taken, that of an earlier version or no text of 1 to 200 characters, or the calibrator is
-            none or one of those here.
+            If the name is taken, belonged to an earlier version or is no text of 1 to 200 characters, or if the
+            calibrator is none or is already in the shadow.
         """
         entrant = _method(calibrator)
         self._require_new(name, entrant)
@@ -404,12 +404,12 @@ class Shadow(WithState):
         return self._calibrators.pop(name)
 
     def promote(self, name: str | None = None) -> Version:
-        """Put a challenger into use that is shown to be better than the champion, and restart all comparisons.
+        """Put a challenger that is shown to be better than the champion into use, and restart all comparisons.
 
         Parameters
         ----------
         name : str or None
-            The challenger; None is the one of the least log loss among those that are better.
+            The challenger; None selects the one with the least log loss among those that are better.
 
         Returns
         -------
@@ -553,7 +553,7 @@ class Shadow(WithState):
     def settle(self, issued: Pending, y: Label | None, w: float | None = None, t: Time | None = None) -> None:
         """Compare what was issued with its label, and have all calibrators learn it: see `Calibrator.settle`.
 
-        Calibrators that have come since the prediction was issued learn the label and are not compared by it.
+        Calibrators that were added after the prediction was issued learn the label, but are not compared by it.
         """
         settle(self, issued, y, w, t)
 

@@ -109,7 +109,7 @@ def calibrate(
     weight, time : str or None
         Columns of the weight and of the time.
     positive : str or None
-        The label that is positive, where labels are other words than those.
+        The positive label, if labels are other words than those.
 
     Returns
     -------
@@ -120,10 +120,10 @@ def calibrate(
     Raises
     ------
     InputError
-        Where a field cannot be used, with its row (counted from 1) and column; then nothing is learned. Where this is
-        no table, a column is not there or there twice, or one that would be added is there.
+        If a field cannot be used, with its row (counted from 1) and column; then nothing is learned. If `table` is no
+        table, or a column is missing, occurs twice, or has the name of one that is added.
     SolverError
-        Where a solver fails; the rows before are learned then.
+        If a solver fails; the rows before are learned then.
 
     Notes
     -----

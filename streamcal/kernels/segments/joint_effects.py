@@ -70,7 +70,7 @@ class JointEffects(ObservedLevels):
 
     Notes
     -----
-    O(J + K) for a forecast and for an outcome; 64 bytes for a level, and what Python takes for its name.
+    O(J + K) for a forecast and for an outcome; 72 bytes for a level, and its name.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
