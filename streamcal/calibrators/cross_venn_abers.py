@@ -72,11 +72,11 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     -----
     `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without `fold`,
     the weight held of one score and one label is dealt to one fold after another, a unit to each. The first fold is a
-    hash of the coordinate's bits, rounded to the leading 44, and is the same on every machine (SplitMix64's finalizer,
-    modulo K; on a grid, of the cell's centre). So a repeated score is shared among the folds, and the last digits of
-    other scores have no effect. The folds are a function of what is held: order, unlearning and merging keep their
-    laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or, by count, of
-    the number of the observation. A score that repeats at one and the same time stays in one fold.
+    hash of the coordinate's bits, rounded to 33 significant bits, and is the same on every machine (SplitMix64's
+    finalizer, modulo K; on a grid, of the cell's centre). So a repeated score is shared among the folds, and the last
+    digits of other scores have no effect. The folds are a function of what is held: order, unlearning and merging keep
+    their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or, by
+    count, of the number of the observation. A score that repeats at one and the same time stays in one fold.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
     p₁ for the others. It contains `predict_one`. Where the folds differ by more than the width of their intervals, the
