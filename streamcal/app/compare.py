@@ -254,13 +254,13 @@ def _compared(asked: Asked) -> Compared:
         comparison = Comparison(names, delay=asked.delay, base=asked.base, horizon=horizon, **fields)
         interrupted, number, replay = False, asked.processes or _processes(sources), None
         skipped = Skipped(asked.rejects, files)
-        with live_table(title_of(sources), quiet=shares_terminal(sources)) as tell:
+        with live_table(title_of(sources), quiet=shares_terminal(sources)) as progress:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
                 refused = skipped if skips else None
                 with opened(list(sources), asked.columns(), refused=refused, horizon=horizon, **reading) as source:
                     replay = None if source.lead is None else source.lead.replay
-                    comparison.run(source, number, tell)
+                    comparison.run(source, number, progress)
             except KeyboardInterrupt:
                 interrupted = True
     _warn(asked, comparison, names, skipped.reasons, replay)

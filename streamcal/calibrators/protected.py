@@ -158,14 +158,14 @@ class Protected(SequentialCalibrator):
 
     def _learn(self, x: float, y: float, w: float, t: float, noted: int = 0) -> None:
         if self._late is not None and w == 0.0:
-            self._late.taken(x)
+            self._late.pop(x)
         super()._learn(x, y, w, t, noted)
 
     def _step(self, x: float, y: float, w: float) -> None:
         if self._late is None:
             super()._step(x, y, w)
         else:
-            self._late.learn(x, y, w, self._late.taken(x))
+            self._late.learn(x, y, w, self._late.pop(x))
 
     def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, predictions: FloatArray) -> None:
         if self._late is None:

@@ -51,7 +51,7 @@ def undo_downsampling(p: Any, rate: float) -> Any:
         raise InputError("rate=0.0 is not possible: without negatives there is no probability; give a number above 0")
     odds = _probabilities(p)
     corrected = odds / (odds + (1.0 - odds) / w)
-    return _as_given(p, corrected)
+    return _shaped_like(p, corrected)
 
 
 def importance_weight(y: Label, rate: float) -> float:
@@ -116,7 +116,7 @@ def shift_prior(p: Any, trained: float, served: float) -> Any:
         raise InputError(f"trained={trained!r}, served={served!r} are not possible; give numbers between 0 and 1")
     probabilities = _probabilities(p)
     positive, negative = probabilities * (new / old), (1.0 - probabilities) * ((1.0 - new) / (1.0 - old))
-    return _as_given(p, positive / (positive + negative))
+    return _shaped_like(p, positive / (positive + negative))
 
 
 def _share(value: Any, name: str) -> float:
@@ -133,6 +133,6 @@ def _probabilities(p: ArrayLike) -> FloatArray:
     return array
 
 
-def _as_given(p: ArrayLike, result: FloatArray) -> Any:
+def _shaped_like(p: ArrayLike, result: FloatArray) -> Any:
     """Return a float for one probability, or an array like the given one."""
     return like(p, result) if np.ndim(p) else float(result[0])

@@ -203,10 +203,10 @@ class Journal(Database):
         wanted = self.n
         with self._writing:
             if self.durable < wanted:  # otherwise the thread before has written them
-                self._write(self._taken(self.n))
+                self._write(self._pop(self.n))
         return self.durable
 
-    def _taken(self, upto: int) -> list[Written]:
+    def _pop(self, upto: int) -> list[Written]:
         """Remove and return the events in memory up to this number that are not on the disk."""
         with self._guard:
             wanted, place = upto - self.durable, 0
@@ -218,22 +218,22 @@ class Journal(Database):
                     count = wanted
                 wanted -= count
                 place += 1
-            taken, self._events = self._events[:place], self._events[place:]
-            self._bytes -= sum(len(content) for _, content in taken)
-        return taken
+            events, self._events = self._events[:place], self._events[place:]
+            self._bytes -= sum(len(content) for _, content in events)
+        return events
 
-    def _put_back(self, taken: list[Written]) -> None:
+    def _put_back(self, events: list[Written]) -> None:
         with self._guard:
-            self._events = taken + self._events
-            self._bytes += sum(len(content) for _, content in taken)
+            self._events = events + self._events
+            self._bytes += sum(len(content) for _, content in events)
 
-    def _write(self, taken: list[Written]) -> None:
+    def _write(self, events: list[Written]) -> None:
         """Write events in one row."""
-        blob = b"".join([content for _, content in taken])
-        row = self.durable, _count(taken), zlib.crc32(blob), blob
-        self._transact(taken, [("INSERT INTO log VALUES (?, ?, ?, ?)", row)])
+        blob = b"".join([content for _, content in events])
+        row = self.durable, _count(events), zlib.crc32(blob), blob
+        self._transact(events, [("INSERT INTO log VALUES (?, ?, ?, ?)", row)])
 
-    def _transact(self, taken: list[Written], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
+    def _transact(self, events: list[Written], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
         """Run statements that put these events on the disk, in one transaction; after an error the events are kept.
 
         One statement alone is a transaction: this thread then waits once for the other ones of the process.
@@ -248,7 +248,7 @@ class Journal(Database):
                 self._database.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            self._put_back(taken)
+            self._put_back(events)
             raise StateError(
                 f"{self.path}: the journal cannot be written: {error}; {_count(self._events)} events are kept in "
                 "memory, to be written by the next acknowledge()"
@@ -256,11 +256,11 @@ class Journal(Database):
         except BaseException:  # an interrupt, before the transaction ended or after it
             self._roll_back()
             if self._number() > self.durable:
-                self.durable += _count(taken)
+                self.durable += _count(events)
             else:
-                self._put_back(taken)
+                self._put_back(events)
             raise
-        self.durable += _count(taken)
+        self.durable += _count(events)
 
     def _roll_back(self) -> None:
         """End a transaction that is open, with nothing written."""
@@ -584,9 +584,9 @@ class Parts:
         journal.require_own()
         with journal._writing:
             rows = [] if self._last is None else [self._row(self._last)]
-            taken = journal._taken(max(self._upto, journal.durable))
+            events = journal._pop(max(self._upto, journal.durable))
             whole = self._upto, self._number, self._written
-            journal._transact(taken, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])
+            journal._transact(events, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])
 
 
 def event_at(piece: bytes, at: int) -> tuple[int, bytes]:

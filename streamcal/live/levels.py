@@ -141,12 +141,12 @@ def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[
     return levels
 
 
-def given_level(field: Field, level: Any) -> Level:
+def checked_level(field: Field, level: Any) -> Level:
     """Return the level that a caller gives for a field in the form in which it is kept; `InputError` unless it is one.
 
     Examples
     --------
-    >>> given_level("page", "7"), given_level(("page", "device"), (7, "a"))
+    >>> checked_level("page", "7"), checked_level(("page", "device"), (7, "a"))
     (7, (7, 'a'))
     """
     parts, apart = parts_of(field), level if isinstance(field, tuple) else (level,)

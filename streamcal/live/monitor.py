@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import plain_keys
-from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
+from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, stepped
 from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_forecasts, check_probabilities, check_probability, check_true
@@ -206,7 +206,7 @@ class CalibrationMonitor(WithState):
                 return None
             if value >= self._threshold:
                 self._count += 1
-                return self._tell([self._alarm(y_pred)])
+                return self._report([self._alarm(y_pred)])
         label = check_true(y_true)
         return self.update_checked(check_probability(y_pred), label, segments_of(keys) if keyed else ())
 
@@ -214,7 +214,7 @@ class CalibrationMonitor(WithState):
         """Update by checked values: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
         self._watch(of_pits=False)
         alarms = self._take(p, y, segments)
-        return self._tell(alarms) if alarms else None
+        return self._report(alarms) if alarms else None
 
     def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
         """Add one outcome of a predictive distribution, otherwise as `update`.
@@ -239,7 +239,7 @@ class CalibrationMonitor(WithState):
         z, segments = float(normal_scores(probability)), segments_of(keys) if _there(keys) else ()
         self._note_pits([probability])
         self._watch(of_pits=True)
-        return self._tell(self._take(z, None, segments))
+        return self._report(self._take(z, None, segments))
 
     def update_many(
         self, y_true: ArrayLike, y_pred: ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
@@ -293,14 +293,14 @@ class CalibrationMonitor(WithState):
         else:
             labels = [None] * len(p) if y is None else y.tolist()
             alarms = [alarm for row in zip(p.tolist(), labels, rows, strict=True) for alarm in self._take(*row)]
-        self._tell(alarms)
+        self._report(alarms)
         return alarms
 
     def _take(self, p: float, y: float | None, segments: Iterable[Segment]) -> list[Alarm]:
         """Return the alarms raised by one checked outcome: a probability and a label, or a normal score and None."""
         self._count = now = self._count + 1
         alarms = []
-        if not self._stopped and taken(self._bets, p, y, now) >= self._threshold:
+        if not self._stopped and stepped(self._bets, p, y, now) >= self._threshold:
             alarms.append(self._alarm(p))
         for segment in segments:
             alarm = self._family.step(segment, p, y, now)
@@ -331,7 +331,7 @@ class CalibrationMonitor(WithState):
             self._stopped = True
         return alarm
 
-    def _tell(self, alarms: list[Alarm]) -> Alarm | None:
+    def _report(self, alarms: list[Alarm]) -> Alarm | None:
         """Pass each alarm on, or log it where nobody listens, and return the first."""
         for alarm in alarms:
             if self.on_alarm is None:

@@ -24,8 +24,8 @@ from streamcal.live.levels import (
     Field,
     Level,
     check_fields,
+    checked_level,
     columns_of,
-    given_level,
     level_reader,
     names_of,
 )
@@ -555,7 +555,7 @@ class Multicalibrated(Keyed):
         wanted = tuple(field) if isinstance(field, list) else field
         if bin is not None and len(families) == 1:
             raise InputError(f"bin={bin!r} of the pair {field!r} is not possible; leave it out")
-        group = given_level(wanted, level)
+        group = checked_level(wanted, level)
         return (families[0], group) if bin is None else (families[1], (group, bin))
 
     def _families(self, field: Field) -> list[int]:

@@ -29,10 +29,10 @@ from streamcal.live.levels import (
     Level,
     all_traffic_state,
     check_fields,
+    checked_level,
     columns_of,
     delay_state,
     field_state,
-    given_level,
     names_of,
     weights_reader,
 )
@@ -450,7 +450,7 @@ class Segmented(Keyed):
         (0.0, 0.43, 0.0)
         """
         place = self._place(field)
-        checked = given_level(self.by[place], level)
+        checked = checked_level(self.by[place], level)
         mean, variance, n = self._chain.effect(place, checked)
         return mean, math.sqrt(variance), n
 

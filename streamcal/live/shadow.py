@@ -386,7 +386,7 @@ class Shadow(WithState):
         past = next((one.number for one in self._versions if one.name == name), None)
         if past is not None:  # `rollback(past)` would put an unproven calibrator into use
             raise InputError(f"{name!r} is the name of version {past}, whose calibrator was removed; give another name")
-        self._tell(ADD, name, entrant)
+        self._notify(ADD, name, entrant)
         self._enter(name, entrant)
         self._begin(name)
 
@@ -399,7 +399,7 @@ class Shadow(WithState):
             If there is no such challenger.
         """
         self._require_challenger(name)
-        self._tell(REMOVE, name)
+        self._notify(REMOVE, name)
         del self._differences[name], self._numbers[name]
         return self._calibrators.pop(name)
 
@@ -458,7 +458,7 @@ class Shadow(WithState):
         self._require_challenger(names[version])
         return self._use(names[version])
 
-    def _tell(self, what: str, name: str, calibrator: Entrant | None = None) -> None:
+    def _notify(self, what: str, name: str, calibrator: Entrant | None = None) -> None:
         if self.on_change is not None:
             self.on_change(what, name, calibrator)
 
@@ -501,7 +501,7 @@ class Shadow(WithState):
             raise InputError(f"there is no challenger {name!r}{nearest}; there are: {names}")
 
     def _use(self, name: str) -> Version:
-        self._tell(USE, name)
+        self._notify(USE, name)
         self._versions.append(Version(len(self._versions) + 1, name, self._n))
         self._differences.clear()
         for other in self.challengers:

@@ -105,7 +105,7 @@ class VersionLearner:
     def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
         """Write each later change of a shadow before it is made; None stops the writing."""
         if isinstance(self.calibrator, Shadow):
-            self.calibrator.on_change = None if write is None else partial(_told, write)
+            self.calibrator.on_change = None if write is None else partial(_write_change, write)
 
     def change(self, what: str, name: str, calibrator: Any) -> None:
         """Make a change that was written; raise `StateError` if it is not possible."""
@@ -245,7 +245,7 @@ class VersionLearner:
         return learner
 
 
-def _told(
+def _write_change(
     write: Callable[[str, str, dict[str, Any] | None], None], what: str, name: str, calibrator: Calibrator | None
 ) -> None:
     write(what, name, None if calibrator is None else calibrator._written())

@@ -214,7 +214,7 @@ def _dicts(table: Any) -> list[dict[str, Any]]:
 
 def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any]], issue: bool) -> bytes:
     """Write answers as a stream: null in a row that is refused, which has `status`, `error`, `where` and `allowed`."""
-    ids = _given_ids(items)
+    ids = _sent_ids(items)
     if issue:
         p: Any = pa.array([None if one is None else one.p for one in answers], pa.float64())
         versions = [None if one is None or one.version is None else str(one.version) for one in answers]
@@ -233,7 +233,7 @@ def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any
     return bytes(sink.getvalue())
 
 
-def _given_ids(items: Items) -> Any:
+def _sent_ids(items: Items) -> Any:
     """Return ids as the client gave them: as texts, if there are texts or numbers of more than 63 bits."""
     if items.ids is not None:
         return items.ids

@@ -32,7 +32,7 @@ class Impression(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     w: float | UnsetType | None = UNSET
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class Resolved(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An outcome as JSON has it."""
 
     id: str | int
@@ -41,7 +41,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     w: float | UnsetType | None = UNSET
 
 
-DECODERS: dict[bool, Any] = {True: msgspec.json.Decoder(list[Impression]), False: msgspec.json.Decoder(list[Told])}
+DECODERS: dict[bool, Any] = {True: msgspec.json.Decoder(list[Impression]), False: msgspec.json.Decoder(list[Resolved])}
 
 
 class Columns(NamedTuple):

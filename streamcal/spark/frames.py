@@ -214,7 +214,7 @@ def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
     else:
         by_key = _bytes_of(states)
         _check_values(states, df, key)
-    _check_given(next((content for content in by_key if content is not None), None), key)
+    _require_key(next((content for content in by_key if content is not None), None), key)
     beside = F.lit(None).cast("string") if key is None else column(df, "key", key)
     return _Beside(df, beside, by_key.get, next(iter(by_key.values()), None))
 
@@ -225,7 +225,7 @@ def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
     sums = counts.agg(F.max("key"), F.count(F.lit(1)), F.sum("n"), F.sum("known"))  # max is null for no other key
     some, keys, n, known = sums.collect()[0]
     _check_once(n or 0, keys, known or 0)
-    _check_given(_hashable(some), key)
+    _require_key(_hashable(some), key)
     first = states.select("state").limit(1).collect()
     its_key, state = _unused(df, "key"), _unused(df, "state")
     beside = states.select(F.col("key").alias(its_key), F.col("state").alias(state))
@@ -352,7 +352,7 @@ def _check_once(n: int, keys: int, known: int) -> None:
         raise InputError(f"{n - known} of {n} states are null; drop those rows")
 
 
-def _check_given(some: Any, key: str | None) -> None:
+def _require_key(some: Any, key: str | None) -> None:
     """Raise `InputError` if states have keys, of which `some` is one, and no column of keys is given."""
     if key is None and some is not None:
         raise InputError(f"the states have keys, such as {some!r}; give key=, the column of keys")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from streamcal.kernels.cells.cell_points import all_points, points_of
-from streamcal.kernels.cells.cell_sums import CellRows, CellSums, taken
+from streamcal.kernels.cells.cell_sums import CellRows, CellSums, reduced
 from streamcal.kernels.tree.hull_tree import LIGHTEST
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -106,7 +106,7 @@ class ScoreTable(Statistic):
         if row[2] == 1:
             del self._rows[x]
             return
-        row[:2] = taken(row[0], row[1], w, w * y)
+        row[:2] = reduced(row[0], row[1], w, w * y)
         row[2] -= 1
 
     def merge(self, other: Self) -> None:

@@ -156,7 +156,7 @@ def calibrate(
         observations = [fields.all(batch) for batch in batches]
         values = [_predicted(evaluation, *pair, fields) for pair in zip(batches, observations, strict=True)]
     except RecordError as error:
-        say_in_python(error)
+        name_arguments(error)
         raise
     predictions = np.vstack(values) if values else np.empty((0, len(added)))
     return _with_columns(table, dict(zip(added, predictions.T, strict=True)))
@@ -208,7 +208,7 @@ def require_columns(table: Any, used: list[str]) -> None:
             raise InputError(f"the table has {names.count(name)} columns {name!r}; rename all but one")
 
 
-def say_in_python(error: RecordError) -> None:
+def name_arguments(error: RecordError) -> None:
     """Name arguments in the message, where it names options of the command line."""
     for option, argument in IN_PYTHON.items():
         error.allowed = error.allowed and error.allowed.replace(option, argument)
