@@ -321,17 +321,14 @@ def _warn(asked: Asked, comparison: Comparison, names: Sequence[str], skipped: R
         oddities.odd_ratio(comparison.standings[RAW], comparison.measured, asked.scale),
         oddities.falling(comparison.sample),
         comparison.sample.odd_rows(),
-        oddities.mostly_skipped(comparison.issued, skipped) or _skipped(skipped.rows),
+        oddities.mostly_skipped(comparison.issued, skipped)
+        or (f"{skipped.rows:,} rows that cannot be used were skipped" if skipped.rows else None),
         oddities.skipped_by_class(
             comparison.issued, comparison.positives if replay is None else replay.clicks, skipped
         ),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)
-
-
-def _skipped(rows: int) -> str | None:
-    return f"{rows:,} rows that cannot be used were skipped" if rows else None
 
 
 def _delayed(rows: int, delay: int) -> str | None:

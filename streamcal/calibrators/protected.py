@@ -105,7 +105,7 @@ class Protected(SequentialCalibrator):
         if not isinstance(jump_rates, tuple) or not jump_rates:
             raise InputError(f"jump_rates={jump_rates!r} is not possible; give {allowed}")
         self.jump_rates = tuple(
-            real_number(one, "jump_rates", allowed, least=SMALLEST_RATE, most=1.0) for one in jump_rates
+            real_number(jump_rate, "jump_rates", allowed, least=SMALLEST_RATE, most=1.0) for jump_rate in jump_rates
         )
         within = "a number between 0 and 1, both excluded"
         self.passive = real_number(passive, "passive", within, above=0.0, below=1.0)

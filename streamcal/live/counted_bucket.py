@@ -212,8 +212,8 @@ class Bucket:
         """Bytes of its columns and of its clicks."""
         columns = (self.scores, self.groups, self.n, self.clicked, self.early)
         rows = 0 if self.rows is None else self.rows.nbytes
-        records = sum(len(one) for one in self.records if one is not None)
-        return rows + records + int(self.clicks.nbytes) + sum(int(one.nbytes) for one in columns)
+        records = sum(len(record) for record in self.records if record is not None)
+        return rows + records + int(self.clicks.nbytes) + sum(int(column.nbytes) for column in columns)
 
 
 def _short(numbers: Whole) -> Whole:

@@ -203,13 +203,13 @@ class LevelRows:
         number, chain = self._base
         chains = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
         row = store.rows("SELECT kept FROM owners WHERE owner = ?", self._owner)
-        numbers = [int(one) for one in json.loads(row[0][0])] if row else []
+        numbers = [int(value) for value in json.loads(row[0][0])] if row else []
         if chains != [(chain,)] or (number != self._head() and number not in numbers):
             raise StateError(
                 f"the store of levels {self.path} does not have those of this state: it belongs to another one, or "
                 f"a copy has gone on since; of a store only the last {STATES} states can be loaded"
             )
-        self._states = [one for one in numbers if one <= number]
+        self._states = [earlier for earlier in numbers if earlier <= number]
         self._generation = store.generation
 
     def _opened(self) -> LevelStore:
@@ -313,7 +313,7 @@ class LevelRows:
     def stored(self, number: int) -> None:
         """Keep no state before that with this number, which is safe."""
         if self._states and self._states[0] < number:
-            self._keep([one for one in self._states if one >= number])
+            self._keep([state for state in self._states if state >= number])
 
     def compact(self) -> None:
         """Drop rows that no state needs that is kept: of a level each of them needs one."""
@@ -349,7 +349,7 @@ def _name(level: Level) -> str:
     ('"a"', '3', '["a",3]')
     """
     if level.__class__ is tuple:
-        return f"[{','.join([_name(one) for one in level])}]"
+        return f"[{','.join([_name(part) for part in level])}]"
     return _text(level) if isinstance(level, str) else int.__repr__(level)
 
 

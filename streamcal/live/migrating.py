@@ -122,9 +122,9 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
     for place in range(table.first, table.end):
         remembered = table.record(place)
         if remembered is not None:
-            one = issued_at(table, place)
-            learner = join._versions.get(one.version)
-            record = None if learner is None else record_in_shadow(learner, one, remembered, inside=inside)
+            prediction = issued_at(table, place)
+            learner = join._versions.get(prediction.version)
+            record = None if learner is None else record_in_shadow(learner, prediction, remembered, inside=inside)
             table.set_record(place, record)
-    join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
+    join._versions = {name: in_shadow(learner, shadow if inside else None) for name, learner in join._versions.items()}
     return True

@@ -434,7 +434,7 @@ class Multicalibrated(Keyed):
         """
         accounts = self._accounts
         known = [accounts.evidence(j)[1][:, 3:] for j in range(accounts.size)]
-        evidence = max(float(np.nanmax(one, initial=0.0)) for one in known)
+        evidence = max(float(np.nanmax(family, initial=0.0)) for family in known)
         return Certificate(evidence, float(accounts.injected - accounts.total), float(accounts.gain))
 
     def gap(self, field: Field | None = None, level: Level | None = None, bin: int | None = None) -> Group:
@@ -514,7 +514,7 @@ class Multicalibrated(Keyed):
                 most = np.nanmax(rows[:, 3:], axis=1)
                 places = np.argsort(-most, kind="stable")[:n]
                 groups += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
-        return [self._group(j, level, known) for _, j, level, known in sorted(groups, key=lambda one: one[:2])[:n]]
+        return [self._group(j, level, known) for _, j, level, known in sorted(groups, key=lambda entry: entry[:2])[:n]]
 
     def _evidence_of(self, j: int, name: Any) -> FloatArray:
         """Return M, V and N of a group and the evidence of its accounts, as the kernel knows them."""

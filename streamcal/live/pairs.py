@@ -172,7 +172,7 @@ class PairedChain:
         for place, (a, b) in enumerate(self._pairs, len(self._by)):
             names = (str(self._by[a]), str(self._by[b]))
             of_pairs.append(PairEffect(names, self.effects.shares(place)[0], self.effects.variance(place)))
-        return sorted(of_pairs, key=lambda one: -one.share * one.variance)
+        return sorted(of_pairs, key=lambda pair: -pair.share * pair.variance)
 
     # -- merging and saving ----------------------------------------------------------------------------------------
 

@@ -476,8 +476,10 @@ class Segmented(Keyed):
         >>> [(one.level, one.n) for one in cal.effects("device")]
         [('a', 30.0), ('b', 10.0)]
         """
-        effects = [Effect(one, *self.effect(field, one)) for one in (self.levels(field) if levels is None else levels)]
-        return effects if levels is not None else sorted(effects, key=lambda one: -one.n)
+        effects = [
+            Effect(level, *self.effect(field, level)) for level in (self.levels(field) if levels is None else levels)
+        ]
+        return effects if levels is not None else sorted(effects, key=lambda effect: -effect.n)
 
     def levels(self, field: Field) -> list[Level]:
         """Return the levels of a field in memory, those longest without an outcome first."""
@@ -517,7 +519,7 @@ class Segmented(Keyed):
     def _place(self, field: Field) -> int:
         wanted = tuple(field) if isinstance(field, list) else field
         if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
-            nearest = did_you_mean(field, [one for one in self.by if isinstance(one, str)])
+            nearest = did_you_mean(field, [name for name in self.by if isinstance(name, str)])
             raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}{nearest}")
         return self.by.index(wanted)
 

@@ -180,8 +180,8 @@ class Shadow(WithState):
         self._n = 0
         if isinstance(challengers, str):
             challengers = [challengers]
-        if isinstance(challengers, (list, tuple)) and all(isinstance(one, str) for one in challengers):
-            challengers = {one: one for one in challengers}
+        if isinstance(challengers, (list, tuple)) and all(isinstance(challenger, str) for challenger in challengers):
+            challengers = {challenger: challenger for challenger in challengers}
         if challengers is not None and not isinstance(challengers, Mapping):
             raise InputError(f"challengers={challengers!r} have no names; give {{name: calibrator}}")
         self._enter(FIRST, _method(champion))
@@ -383,7 +383,7 @@ class Shadow(WithState):
         """
         entrant = _method(calibrator)
         self._require_new(name, entrant)
-        past = next((one.number for one in self._versions if one.name == name), None)
+        past = next((version.number for version in self._versions if version.name == name), None)
         if past is not None:  # `rollback(past)` would put an unproven calibrator into use
             raise InputError(f"{name!r} is the name of version {past}, whose calibrator was removed; give another name")
         self._notify(ADD, name, entrant)
@@ -424,7 +424,7 @@ class Shadow(WithState):
             If there is no such challenger.
         """
         if name is None:
-            name = next((one.name for one in self.comparisons() if one.verdict == "better"), None)
+            name = next((comparison.name for comparison in self.comparisons() if comparison.verdict == "better"), None)
             if name is None:
                 raise CapabilityError("no challenger is shown to be better than the champion; wait for more outcomes")
         self._require_challenger(name)
@@ -452,7 +452,7 @@ class Shadow(WithState):
         InputError
             If there is no such version, it is the one in use, or its calibrator was removed.
         """
-        names = {one.number: one.name for one in self._versions}
+        names = {version.number: version.name for version in self._versions}
         if version not in names:
             raise InputError(f"there is no version {version!r}; there are 1 to {len(names)}")
         self._require_challenger(names[version])
@@ -634,7 +634,7 @@ class Shadow(WithState):
         return {
             "n": attribute(self, "_n", whole()),
             "compared": attribute(self, "_compared", whole()),
-            "versions": Field(versions, lambda: [list(one) for one in self._versions]),
+            "versions": Field(versions, lambda: [list(version) for version in self._versions]),
             "calibrators": Field(unread, lambda: {name: calibrator._written() for name, calibrator in calibrators}),
             "differences": Field(unread, lambda: {name: [own.confidence, *own.state()] for name, own in differences}),
             "numbers": Field(_numbers, lambda: dict(self._numbers)),
@@ -661,9 +661,9 @@ class Shadow(WithState):
             calibrator: Any = Learner._from_written(calibrators[name])
             self._enter(name, calibrator)
         self._numbers = {name: numbers[name] for name in self._calibrators}
-        self._versions = [Version(*one) for one in versions]
-        ensure([one.number for one in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
-        ensure(all(one.since <= self._n for one in self._versions), "a version is of a later time")
+        self._versions = [Version(*version) for version in versions]
+        ensure([version.number for version in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
+        ensure(all(version.since <= self._n for version in self._versions), "a version is of a later time")
         ensure(self.version.name in self._calibrators, "the calibrator in use is missing")
         ensure(differences.keys() == self.challengers.keys(), "comparisons and challengers differ")
         ensure(self._compared >= len(differences), "there are more comparisons than were begun")

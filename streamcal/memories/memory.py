@@ -277,7 +277,8 @@ def saved_columns(rows: Rows | list[Any], width: int) -> tuple[FloatArray, ...]:
         if isinstance(rows, Rows):
             ensure(len(rows.columns) == width, f"not all rows have {width} entries")
             read = tuple(
-                np.asarray(one.array() if isinstance(one, Rows) else one, dtype=np.float64) for one in rows.columns
+                np.asarray(column.array() if isinstance(column, Rows) else column, dtype=np.float64)
+                for column in rows.columns
             )
         else:
             right = all(isinstance(row, (list, tuple)) and len(row) == width for row in rows)

@@ -216,13 +216,13 @@ def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any
     """Write answers as a stream: null in a row that is refused, which has `status`, `error`, `where` and `allowed`."""
     ids = _sent_ids(items)
     if issue:
-        p: Any = pa.array([None if one is None else one.p for one in answers], pa.float64())
-        versions = [None if one is None or one.version is None else str(one.version) for one in answers]
+        p: Any = pa.array([None if answer is None else answer.p for answer in answers], pa.float64())
+        versions = [None if answer is None or answer.version is None else str(answer.version) for answer in answers]
         columns = {"id": ids, "p": p, "version": pa.array(versions, pa.string())}
     else:
-        known = {name: [None if one is None else getattr(one, name) for one in answers] for name in KNOWN[1:3]}
+        known = {name: [None if answer is None else getattr(answer, name) for answer in answers] for name in KNOWN[1:3]}
         columns = {"id": ids, **{name: pa.array(column, pa.bool_()) for name, column in known.items()}}
-    by_row = {one["index"]: one for one in errors}
+    by_row = {error["index"]: error for error in errors}
     for name in REFUSED:
         kind = pa.int16() if name == "status" else pa.string()
         values = [by_row[k][name] if k in by_row else None for k in range(len(answers))] if errors else None

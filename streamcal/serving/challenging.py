@@ -29,7 +29,9 @@ class Challenging:
         """Return the version in use, its method, and the comparison of each challenger with it."""
         shadow = self.shadow
         methods = shadow.challengers
-        challengers = [{**compared(one), "method": repr(methods[one.name])} for one in shadow.comparisons()]
+        challengers = [
+            {**compared(comparison), "method": repr(methods[comparison.name])} for comparison in shadow.comparisons()
+        ]
         return {**shadow.version._asdict(), "method": repr(shadow.champion), "challengers": challengers}
 
     def promote(self, item: Any) -> Version:

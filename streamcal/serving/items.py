@@ -111,10 +111,10 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
 
     A text that has as many colons as there are keys gives no key twice.
     """
-    sent = [one.id for one in items]
-    fields = {"t": [one.t for one in items], "w": [one.w for one in items]}
+    sent = [item.id for item in items]
+    fields = {"t": [item.t for item in items], "w": [item.w for item in items]}
     if issue:
-        fields |= {"keys": [one.keys for one in items], "version": [one.version for one in items]}
+        fields |= {"keys": [item.keys for item in items], "version": [item.version for item in items]}
     present = {name: len(items) - column.count(UNSET) for name, column in fields.items()}
     optional = {name: fields[name] for name, number in present.items() if number}
     keys = [None if one is UNSET else one for one in optional["keys"]] if "keys" in optional else None
@@ -123,7 +123,7 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
         return None
     if not body.isascii() and not all([one.isascii() for one in sent if one.__class__ is str]):
         return None
-    values = [one.score for one in items] if issue else [one.y for one in items]
+    values = [item.score for item in items] if issue else [item.y for item in items]
     versions = {None if one is UNSET else one for one in optional.get("version", (None,))}
     return plain_columns(
         sent,

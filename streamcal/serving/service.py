@@ -507,8 +507,8 @@ class Service:
 def _first_levels(predictions: Iterable[Issued]) -> dict[str, dict[Level, None]]:
     """Return the first levels of each field, at most `MOST_LEVELS` of each."""
     first: dict[str, dict[Level, None]] = {}
-    for one in predictions:
-        for field, level in one.keys.items() if one.keys else ():
+    for prediction in predictions:
+        for field, level in prediction.keys.items() if prediction.keys else ():
             levels = first.setdefault(field, {})
             if len(levels) < MOST_LEVELS:
                 levels[level] = None

@@ -79,7 +79,7 @@ def read(path: str) -> tuple[bytes, ...]:
 
 def checked(tokens: list[str], what: str) -> tuple[bytes, ...]:
     """Return the headers of tokens; `InputError` where one cannot be used, or there is none."""
-    stripped = [one.strip() for one in tokens]
+    stripped = [token.strip() for token in tokens]
     if not stripped or not all(one.isascii() and one.isprintable() and len(one) >= SHORTEST for one in stripped):
         raise InputError(f"{what} is not possible; give at least {SHORTEST} printable ASCII characters")
     return tuple([f"Bearer {one}".encode() for one in stripped])

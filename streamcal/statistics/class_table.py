@@ -204,7 +204,7 @@ class ClassTable(Statistic):
         low, high = 0, len(depths) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if sum(self._cells_at(one, depths[middle]) for one in places) <= self.limit:
+            if sum(self._cells_at(place, depths[middle]) for place in places) <= self.limit:
                 low = middle
             else:
                 high = middle - 1
@@ -217,7 +217,7 @@ class ClassTable(Statistic):
             sets.setdefault((texts, named), []).append(place)
         if self.depth is not None:
             return [np.array(cells) for cells in sets.values()]
-        totals = [np.array([math.fsum(one) for one in rows]) for rows in sets.values()]
+        totals = [np.array([math.fsum(row) for row in rows]) for rows in sets.values()]
         return [
             np.sqrt(np.sqrt(np.array(rows) / total[:, np.newaxis]))
             for rows, total in zip(sets.values(), totals, strict=True)
