@@ -773,8 +773,8 @@ MUTANTS = [
     Mutant(
         "token-prefix-accepted",
         "serving/tokens.py",
-        "hmac.compare_digest(header, one)",
-        "one.startswith(header)",
+        "hmac.compare_digest(header, accepted)",
+        "accepted.startswith(header)",
         "the beginning of a token opens the service",
         "test_serving",
     ),

@@ -89,7 +89,7 @@ class SegmentFamily:
     def e_values(self) -> dict[Segment, float]:
         """Return the e-values of the segments watched; segments with an alarm have the e-value at their alarm."""
         now = {segment: watched.bets.value() for segment, watched in self._watched.items()}
-        return {**now, **{segment: one.e_value for segment, one in self._rejected.items()}}
+        return {**now, **{segment: rejected.e_value for segment, rejected in self._rejected.items()}}
 
     def discoveries(self) -> list[Segment]:
         """Apply the e-BH procedure to all segments: the largest R for which R segments have w·e ≥ 1/(α·R)."""

@@ -176,7 +176,7 @@ def _columns(table: Any, issue: bool, max_keys: int) -> Columns | None:
     if t is not None and np.isfinite(t).sum() + table["t"].null_count < len(t):
         return None
     sent = table["id"].to_pylist()
-    if not all([one.isascii() for one in sent if one.__class__ is str]):
+    if not all([value.isascii() for value in sent if value.__class__ is str]):
         return None
     keys = _keys(table["keys"]) if "keys" in names else None
     versions = set(table["version"].to_pylist()) if "version" in names else {None}
@@ -197,8 +197,8 @@ def _keys(column: Any) -> list[Any]:
     if not pa.types.is_map(column.type):
         return rows
     keys = [None if row is None else dict(row) for row in rows]
-    for place, (row, one) in enumerate(zip(rows, keys, strict=True)):
-        if row is not None and len(row) > len(one or {}):
+    for place, (row, levels) in enumerate(zip(rows, keys, strict=True)):
+        if row is not None and len(row) > len(levels or {}):
             text = "a field is given twice; give each field one level"
             raise RefusedError(400, text, f"[{place}].keys")
     return keys
@@ -239,8 +239,10 @@ def _sent_ids(items: Items) -> Any:
         return items.ids
     sent = [] if items.columns is None else items.columns.sent
     if items.columns is None:
-        sent = [one.get("id") if isinstance(one, dict) else None for one in (items[k] for k in range(len(items)))]
-    ids = [one if type(one) in (str, int) else None for one in sent]
-    if all([one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in ids]):
+        sent = [item.get("id") if isinstance(item, dict) else None for item in (items[k] for k in range(len(items)))]
+    ids = [value if type(value) in (str, int) else None for value in sent]
+    if all([value is None or (type(value) is int and -(2**63) <= value < 2**63) for value in ids]):
         return pa.array(ids, pa.int64())
-    return pa.array([None if one is None else str(one).encode("utf-8", "replace").decode() for one in ids], pa.string())
+    return pa.array(
+        [None if value is None else str(value).encode("utf-8", "replace").decode() for value in ids], pa.string()
+    )

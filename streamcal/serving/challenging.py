@@ -53,10 +53,10 @@ class Challenging:
             raise RefusedError(422, str(error), "version") from None
 
 
-def compared(one: Comparison) -> dict[str, Any]:
+def compared(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as it is answered."""
-    sequence = {"difference": one.difference, "low": one.low, "high": one.high}
-    return {"name": one.name, "verdict": one.verdict, "labels": one.n, **sequence}
+    sequence = {"difference": comparison.difference, "low": comparison.low, "high": comparison.high}
+    return {"name": comparison.name, "verdict": comparison.verdict, "labels": comparison.n, **sequence}
 
 
 def check_name(value: Any) -> None:

@@ -117,14 +117,14 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
         fields |= {"keys": [item.keys for item in items], "version": [item.version for item in items]}
     present = {name: len(items) - column.count(UNSET) for name, column in fields.items()}
     optional = {name: fields[name] for name, number in present.items() if number}
-    keys = [None if one is UNSET else one for one in optional["keys"]] if "keys" in optional else None
-    number = 2 * len(items) + sum(present.values()) + sum([len(one) for one in keys or () if one])
+    keys = [None if levels is UNSET else levels for levels in optional["keys"]] if "keys" in optional else None
+    number = 2 * len(items) + sum(present.values()) + sum([len(levels) for levels in keys or () if levels])
     if body.count(b":") != number and len(KEYS.findall(body.decode())) != number:
         return None
-    if not body.isascii() and not all([one.isascii() for one in sent if one.__class__ is str]):
+    if not body.isascii() and not all([value.isascii() for value in sent if value.__class__ is str]):
         return None
     values = [item.score for item in items] if issue else [item.y for item in items]
-    versions = {None if one is UNSET else one for one in optional.get("version", (None,))}
+    versions = {None if version is UNSET else version for version in optional.get("version", (None,))}
     return plain_columns(
         sent,
         np.array(values, dtype=np.float64),
@@ -176,4 +176,4 @@ def _numbers(column: list[Any] | None) -> FloatArray | None:
     """Return a column of numbers, NaN for none; None without any."""
     if column is None:
         return None
-    return np.array([math.nan if one is None or one is UNSET else one for one in column], dtype=np.float64)
+    return np.array([math.nan if value is None or value is UNSET else value for value in column], dtype=np.float64)

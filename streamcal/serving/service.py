@@ -298,7 +298,7 @@ class Service:
         """
         self.quality.settle()
         values = {level: e for (name, level), e in self.quality.monitor.e_values.items() if name == field}
-        sums = {level: one for (name, level), one in self.quality.segments.items() if name == field}
+        sums = {level: total for (name, level), total in self.quality.segments.items() if name == field}
         worst, learned = self._levels_learned(field)
         levels = dict.fromkeys([*worst, *values, *sums, *self._levels_held.get(field, ()), *learned])
         shown = list(levels)[:MOST_LEVELS]
@@ -308,7 +308,7 @@ class Service:
         """Return the names of the fields that may have levels, of a tuple as "a,b"."""
         calibrator: Any = self.calibrator
         by: list[Any] = [*getattr(calibrator, "by", ()), *getattr(getattr(calibrator, "inner", None), "by", ())]
-        names = [",".join(one) if isinstance(one, tuple) else one for one in by]
+        names = [",".join(field) if isinstance(field, tuple) else field for field in by]
         labelled = [name for name, _ in (*self.quality.monitor.e_values, *self.quality.segments)]
         return list(dict.fromkeys([*names, *labelled, *self._levels_held]))
 
@@ -318,7 +318,7 @@ class Service:
         calibrator: Any = self.calibrator
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
-                groups = [one.level for one in calibrator.worst(MOST_LEVELS, _field_of(field, calibrator.by))]
+                groups = [group.level for group in calibrator.worst(MOST_LEVELS, _field_of(field, calibrator.by))]
             calibrator = calibrator.inner
         if isinstance(calibrator, Segmented):
             with suppress(InputError, StoreError):  # the same, or levels in a file that is gone

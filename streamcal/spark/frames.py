@@ -120,10 +120,10 @@ def merge(first: DataFrame, *others: DataFrame) -> DataFrame:
         For other columns than those of `fit`. `MergeError` in the action that computes the result, where methods or
         parameters differ or the method does not merge.
     """
-    for one in (first, *others):
-        check_states(one)
-        check_type(kind(first, "key"), one, "key")  # Spark would cast, and might find no key in a text
-    union = reduce(DataFrame.unionByName, (one.select(*STATES) for one in (first, *others)))
+    for frame in (first, *others):
+        check_states(frame)
+        check_type(kind(first, "key"), frame, "key")  # Spark would cast, and might find no key in a text
+    union = reduce(DataFrame.unionByName, (frame.select(*STATES) for frame in (first, *others)))
     return _merged(union, Calibrator.from_bytes)
 
 
@@ -236,7 +236,7 @@ def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
 
 def _unused(df: DataFrame, name: str) -> str:
     """Return a name that no column has; Spark ignores case."""
-    taken = {one.lower() for one in df.columns}
+    taken = {name.lower() for name in df.columns}
     name = f"__{name}"
     while name in taken:
         name += "_"
@@ -364,7 +364,7 @@ def check_type(of: Any, df: DataFrame, key: str | None) -> None:
         return
     column(df, "key", key)
     own = kind(df, key)
-    if not any(isinstance(own, one) and isinstance(of, one) for one in KEYS):
+    if not any(isinstance(own, allowed) and isinstance(of, allowed) for allowed in KEYS):
         raise InputError(
             f"the keys of the states are of type {of.simpleString()}, and column {key!r} is of type "
             f"{own.simpleString()}; cast one of them"
