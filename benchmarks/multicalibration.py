@@ -396,7 +396,7 @@ def drift(rows: int) -> str:
         p = np.empty(len(z))
         accounts.stream(z, columns, y.astype(np.float64), np.ones(len(z)), p)
         gains.append(math.fsum(np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()))
-    capital = [one for j in range(accounts.size) for one in accounts.held(j)[1][:, :SIZE].ravel().tolist()]
+    capital = [one for j in range(accounts.size) for one in accounts.capitals(j)[1][:, :SIZE].ravel().tolist()]
     capital += [one for j in range(accounts.size) for one in accounts.fine(j)[1].ravel().tolist()]
     gain, total = math.fsum(gains), math.fsum(capital)
     off = max(abs(accounts.gain - gain), abs(accounts.total - total))

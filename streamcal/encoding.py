@@ -171,7 +171,7 @@ def _extension(code: int, data: memoryview) -> Any:
         return json.loads(bytes(data))
     if code == ROWS:
         columns = _DECODER.decode(data)
-        if any(not isinstance(one, (np.ndarray, Rows)) for one in columns) or len(set(map(len, columns))) != 1:
+        if any(not isinstance(column, (np.ndarray, Rows)) for column in columns) or len(set(map(len, columns))) != 1:
             raise ValueError("columns of several lengths")
         return Rows(columns)
     if code != ARRAY:

@@ -21,7 +21,7 @@ class ClockError(InputError):
 
 
 class RetractionError(InputError):
-    """An observation to be unlearned that was never learned."""
+    """An observation that cannot be unlearned: it was never learned, or what is left would be inaccurate."""
 
 
 class MergeError(StreamcalError, ValueError):
@@ -37,11 +37,11 @@ class StoreError(StateError):
 
 
 class SolverError(StreamcalError, RuntimeError):
-    """A solver that did not solve; the message holds its status."""
+    """A solver that found no solution; the message has its status."""
 
 
 class CapabilityError(StreamcalError, TypeError):
-    """A verb this method, or its forgetting policy, does not have."""
+    """A call that this method, or its forgetting policy, does not support."""
 
 
 def warn(message: str) -> None:

@@ -217,7 +217,7 @@ class StreamingCalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEst
             return np.column_stack(method.predict_interval_many(scores))
         labels = self.classes_.tolist()
         intervals = [method.predict_interval_one(dict(zip(labels, row, strict=True))) for row in scores.tolist()]
-        return np.array([[one[label] for label in labels] for one in intervals]).reshape(-1, len(labels), 2)
+        return np.array([[interval[label] for label in labels] for interval in intervals]).reshape(-1, len(labels), 2)
 
     @property
     def n_features_in_(self) -> int:

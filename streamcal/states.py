@@ -90,11 +90,11 @@ def as_list(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """Return data as `json` writes them: with a list in place of each array and `Rows`."""
     if isinstance(value, dict):
-        return {name: plain(one) for name, one in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, tuple):
-        return tuple([plain(one) for one in value])
+        return tuple([plain(item) for item in value])
     return as_list(value)
 
 
@@ -179,7 +179,7 @@ def _has_text(value: Any, dimensions: int) -> bool:
     kinds = set(map(type, value))
     if not kinds.isdisjoint((str, bytes)):
         return True
-    return not kinds.isdisjoint((list, tuple)) and any(_has_text(one, dimensions - 1) for one in value)
+    return not kinds.isdisjoint((list, tuple)) and any(_has_text(item, dimensions - 1) for item in value)
 
 
 def counts(length: int | None = None, least: int = 0) -> Reader:
@@ -238,7 +238,7 @@ def listed(reader: Reader, length: int | None = None, most: int | None = None) -
             raise StateError(f"a list has {len(value)} entries and not {length}")
         if most is not None and len(value) > most:
             raise StateError(f"a list has {len(value)} entries, more than {most}")
-        return [reader(one) for one in value]
+        return [reader(item) for item in value]
 
     return read
 
@@ -251,7 +251,7 @@ def row(*readers: Reader) -> Reader:
         _require(isinstance(value, (list, tuple)), value, "is no list")
         if len(value) != len(readers):
             raise StateError(f"a list has {len(value)} entries and not {len(readers)}")
-        return tuple([reader(one) for reader, one in zip(readers, value, strict=True)])
+        return tuple([reader(item) for reader, item in zip(readers, value, strict=True)])
 
     return read
 

@@ -17,10 +17,10 @@ from streamcal.statistics.chebyshev_moments import ChebyshevMoments
 from streamcal.statistics.class_subproblems import NOBODY, ClassSubproblems
 from streamcal.statistics.class_table import ClassTable
 from streamcal.statistics.folded_trees import FoldedTrees
-from streamcal.statistics.held import HELD_TOLERANCE
 from streamcal.statistics.keyed import Keyed
 from streamcal.statistics.label_moments import TOLERATED_BITS, LabelMoments
 from streamcal.statistics.pits import PITs
+from streamcal.statistics.retractions import RETRACTION_TOLERANCE
 from streamcal.statistics.score_table import GridTable, ScoreTable
 from streamcal.statistics.score_tree import ScoreTree
 from streamcal.statistics.subproblems import Subproblems
@@ -200,8 +200,8 @@ def score_table(one):
     assert one._count == sum(row[2] for row in one._rows.values())
     for weight, positive, count in one._rows.values():
         assert count >= 1, "a row without observations is dropped"
-        assert 0.0 <= positive <= weight * (1.0 + HELD_TOLERANCE)
-        assert weight <= one._peak * (1.0 + HELD_TOLERANCE)
+        assert 0.0 <= positive <= weight * (1.0 + RETRACTION_TOLERANCE)
+        assert weight <= one._peak * (1.0 + RETRACTION_TOLERANCE)
 
 
 @of(GridTable)
@@ -210,8 +210,8 @@ def grid_table(one):
     assert one.sums.count == count.sum()
     assert not one._cells[count == 0.0].any(), "a cell without observations is zero"
     assert (positive >= 0.0).all()
-    assert (positive <= weight * (1.0 + HELD_TOLERANCE)).all()
-    assert weight.max() <= one.sums.peak * (1.0 + HELD_TOLERANCE)
+    assert (positive <= weight * (1.0 + RETRACTION_TOLERANCE)).all()
+    assert weight.max() <= one.sums.peak * (1.0 + RETRACTION_TOLERANCE)
 
 
 @of(ScoreTree)

@@ -98,7 +98,7 @@ class Segments(Live):
     def answers(self, cal: Any, probes: list[Any], later: float | None) -> dict[str, Any]:
         found = {"one": [cal.predict_one(score, keys=keys) for score, keys in probes]}
         effects = [one for field in cal.by for one in cal.effects(field)]
-        pairs = [[one.share, min(one.variance / RICHEST, 1.0)] for one in cal.pairs_found()]
+        pairs = [[one.share, min(one.variance / RICHEST, 1.0)] for one in cal.pair_effects()]
         found["mean"] = [[one.mean, one.sd, one.n] for one in effects]
         found["weights"] = [list(cal.weights(field).values()) for field in cal.by]
         return found | {"pairs": pairs}

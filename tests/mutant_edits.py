@@ -717,7 +717,7 @@ MUTANTS = [
     Mutant(
         "journal-failed-write-is-lost",
         "live/journal.py",
-        "            self._put_back(taken)\n            raise StateError(",
+        "            self._put_back(events)\n            raise StateError(",
         "            raise StateError(",
         "events that a full disk refused are not written when there is room",
         "test_journal",
@@ -773,8 +773,8 @@ MUTANTS = [
     Mutant(
         "token-prefix-accepted",
         "serving/tokens.py",
-        "hmac.compare_digest(header, one)",
-        "one.startswith(header)",
+        "hmac.compare_digest(header, accepted)",
+        "accepted.startswith(header)",
         "the beginning of a token opens the service",
         "test_serving",
     ),

@@ -95,7 +95,7 @@ def test_pairs_that_are_not_named(tmp_path: Path, stop: int) -> None:
     assert run(source, "--state", state, "--out", out).exit_code == 0, "the state knows it"
     job = Segmented(OnlinePlatt(), ["campaign", "placement"], pairs=True)
     assert [float(row["calibrated"]) for row in read(out)] == expected(rows, True, job)
-    assert streamcal.load(state).pairs_found() == job.pairs_found()
+    assert streamcal.load(state).pair_effects() == job.pair_effects()
     assert run(source, *options, "--state", tmp_path / "alone.json").exit_code == 0
     line = the_line(run(source, *options, "--pairs", "--state", tmp_path / "alone.json"))
     assert "which contradicts the options given" in line

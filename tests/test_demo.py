@@ -244,7 +244,9 @@ def test_the_picture_has_what_the_table_says() -> None:
 def test_progress_is_told_up_to_the_end() -> None:
     told: list[tuple[int, Any]] = []
     demo.run(lambda rows, share: told.append((rows, share)))
-    assert told == [(rows, rows / (2 * CALLS)) for rows in range(demo.TELL_EVERY, 2 * CALLS + 1, demo.TELL_EVERY)]
+    assert told == [
+        (rows, rows / (2 * CALLS)) for rows in range(demo.PROGRESS_EVERY, 2 * CALLS + 1, demo.PROGRESS_EVERY)
+    ]
 
 
 @pytest.mark.full

@@ -356,7 +356,7 @@ def test_long_decay_is_the_weighted_fit(method, by):
 def test_a_table_of_many_scores_drops_light_ones_between_heavy_ones(method, by, monkeypatch):
     """A range that went quiet is kept whole: there the light scores are all that is known."""
     for module in (score_table, score_tree):
-        monkeypatch.setattr(module, "KEPT_WHOLE", 8)
+        monkeypatch.setattr(module, "LARGEST_UNPRUNED", 8)
     cal = method(forgetting=Decay(1.0, by=by), resolution=None, scale=Probability())
     old = [0.1, 0.3, 0.6, 0.7, 0.8]
     cal.learn_many(old, np.arange(5) % 2, None, np.zeros(5))
@@ -388,7 +388,7 @@ def test_isotonic_under_decay_is_the_weighted_fit_at_every_score(by, kind):
 
 def test_pruning_a_tree_moves_no_score_by_more_than_is_stated(monkeypatch):
     """Of larger trees than those that are kept whole, at every single pruning."""
-    monkeypatch.setattr(score_tree, "KEPT_WHOLE", 0)
+    monkeypatch.setattr(score_tree, "LARGEST_UNPRUNED", 0)
     moved, dropped = [], []
     prune = ScoreTree.prune
 

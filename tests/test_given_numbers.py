@@ -22,7 +22,7 @@ from streamcal.stream.comparing import Comparison
 MODULES = ["regression", "multiclass", "fusion", "live", "metrics", "datasets", "datasets.synthetic", "river"]
 #: Results, which no one makes, and what reads data, which is tried on its own.
 LEFT_OUT = {
-    *("Answer", "Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "PairFound", "Recalibration"),
+    *("Answer", "Issued", "CORPBlock", "CORPReliability", "Decomposition", "LevelData", "PairEffect", "Recalibration"),
     *("Certificate", "Group", "Pending"),
     *("ReliabilityBin", "ReliabilityData", "SyntheticStream", "AdClicks", "Setting", "compare"),
 }

@@ -432,7 +432,7 @@ def test_cell_sums_and_cell_bins(observations):
         found = [[reader.at(place) for reader in readers for place in centres.tolist()] for _, _, readers in forms]
         assert bits(found[0]) == bits(found[1])
     assert bits(forms[0][0].cells) == bits(forms[0][1].cells) == bits(forms[1][0].cells) == bits(forms[1][1].cells)
-    pairs = [module.taken(2.5, 1.5, 0.3, 1.5 - 1e-14) for module in twins("cell_sums")]
+    pairs = [module.reduced(2.5, 1.5, 0.3, 1.5 - 1e-14) for module in twins("cell_sums")]
     assert bits(pairs[0]) == bits(pairs[1]) == bits([2.2, 0.0])
     for table in (forms[0][0], forms[1][0]):
         assert (table.count, table.peak) == (len(observations), table.cells[:, 0].max())

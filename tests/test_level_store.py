@@ -400,7 +400,7 @@ def test_kept_states_of_a_join_are_bounded(path):
             join.issue(t, 0.3, float(t), keys={"user": t % 40})
             join.to_bytes()
         rows = join.calibrator._level_rows
-        assert len(rows._kept) <= 1 + level_store.STATES_OF_JOIN
+        assert len(rows._states) <= 1 + level_store.STATES_OF_JOIN
 
 
 @pytest.mark.sample(2)

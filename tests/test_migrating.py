@@ -51,7 +51,7 @@ def test_there_is_nothing_to_do_for_the_same_parameters_and_a_new_journal(path, 
 @pytest.mark.parametrize("horizon", [10.0, 40.0, 60.0, 200.0])
 def test_with_another_horizon_each_label_is_learned_once(path, horizon):
     done, join = migrated(path, Platt(), horizon)
-    assert (done.kept, done.learned) == (True, 0)
+    assert (done.same_calibrator, done.learned) == (True, 0)
     assert done.forgotten == max(0, min(int(horizon), 100) - 50)  # learned by the old horizon, not yet by the new one
     assert join.tally()["learned"] == max(250, 300 - int(horizon))
     assert join.tally()["issued"] == 300
@@ -70,7 +70,7 @@ def test_another_method_learns_what_is_remembered(path, make, horizon):
     with Journal(path) as journal:
         before = {one.id: one.p for one in LabelJoin(Platt(), 50.0, journal=journal).predictions.values()}
     done, join = migrated(path, make(), horizon)
-    assert (done.kept, done.learned, done.forgotten) == (False, 100 - int(horizon), 0)
+    assert (done.same_calibrator, done.learned, done.forgotten) == (False, 100 - int(horizon), 0)
     assert {one.id: one.p for one in join.predictions.values()} == before  # as they were issued
     twin = LabelJoin(make(), horizon)
     traffic(twin, range(200, 300))
@@ -89,7 +89,7 @@ def test_a_journal_of_several_versions_and_a_shadow(tmp_path):
         for k in range(120):
             join.issue(k, 0.3, float(k), version="v1" if k < 80 else "v2")
     done, join = migrated(path, Platt(), 50.0)
-    assert not done.kept
+    assert not done.same_calibrator
     assert join.issue("new", 0.3, 120.0).version == "v2"
     join.advance(500.0)
     assert join.tally()["refused"] > 0  # labels of the version before
@@ -120,7 +120,7 @@ def test_an_early_window_that_changes_begins_a_new_calibrator(tmp_path, early, h
     with Journal(path) as journal:
         traffic(LabelJoin(Platt(), 50.0, early=10.0, journal=journal), range(300))
     done, join = migrated(path, Platt(), horizon, early=early)
-    assert (None if done is None else done.kept) == {(10.0, 50.0): None, (10.0, 60.0): True}.get(
+    assert (None if done is None else done.same_calibrator) == {(10.0, 50.0): None, (10.0, 60.0): True}.get(
         (early, horizon), False
     )
     traffic(join, range(300, 400))
@@ -157,7 +157,7 @@ def test_a_calibrator_that_forgets_by_time_is_replaced_where_the_clock_was_ahead
         join.acknowledge()
     with Journal(path) as journal:
         done = migrate(journal, LabelJoin(make(), 50.0, max_jump=1e12), clock=1000.0)
-        assert not done.kept
+        assert not done.same_calibrator
     with Journal(path) as journal:
         join = LabelJoin(make(), 50.0, journal=journal, max_jump=1e12)
         shown(join, 1000, 1000.0)
@@ -193,7 +193,7 @@ def test_a_clock_that_was_ahead_is_turned_back(tmp_path, early, horizon):
         done = migrate(journal, LabelJoin(OnlinePlatt(), horizon, early, max_jump=1e12), clock=250.0)
     with Journal(path) as journal:
         join = LabelJoin(OnlinePlatt(), horizon, early, journal=journal, max_jump=1e12)
-        assert (done.kept, join.clock, join.waiting) == (True, 250.0, 100)
+        assert (done.same_calibrator, join.clock, join.waiting) == (True, 250.0, 100)
         restored = LabelJoin.from_bytes(join.to_bytes())
         anew = early is not None and horizon == 80.0  # a curve of other spans waits for early clicks of its own
         span = 12.0 if anew else early or horizon
@@ -226,7 +226,7 @@ def test_a_new_curve_of_delays_counts_the_early_clicks_that_are_remembered(tmp_p
         share, error = join.early_share()
         assert share == pytest.approx(0.5, abs=3.0 * error)
     done, join = migrated(path, OnlinePlatt(), horizon, early=60.0)
-    assert done.kept
+    assert done.same_calibrator
     for _ in range(2):
         share, error = join.early_share()
         assert share == pytest.approx(0.5, abs=3.0 * error)
@@ -246,7 +246,7 @@ def test_a_click_that_counts_by_one_span_alone_is_not_learned_twice(tmp_path, la
         join.resolve("a", True, click)
         p = join.predict_one(0.5)
     done, join = migrated(path, Isotonic(), 50.0, late=then)
-    assert (done.kept, done.forgotten) == (True, 1)
+    assert (done.same_calibrator, done.forgotten) == (True, 1)
     join.resolve("a", True, 40.0)
     assert (join.predict_one(0.5), join.calibrator.n) == (p, 2.0)
     assert join.tally()["unknown"] == 1
@@ -254,7 +254,7 @@ def test_a_click_that_counts_by_one_span_alone_is_not_learned_twice(tmp_path, la
 
 def test_labels_that_a_shorter_horizon_makes_due_are_counted_for_a_new_calibrator(path):
     done, join = migrated(path, OnlinePlatt(), 20.0)
-    assert (done.kept, done.learned, join.calibrator.n) == (False, 80, 80.0)
+    assert (done.same_calibrator, done.learned, join.calibrator.n) == (False, 80, 80.0)
 
 
 @pytest.mark.sample(6)
@@ -280,16 +280,16 @@ def test_a_calibrator_moves_into_a_shadow_and_out_of_it_and_predicts_as_if_it_ha
         join = LabelJoin(make(), 50.0, early, journal=journal)
         assert [list(issued(join, *part)) for part in parts[:2]] == wanted[:2]
     done, join = migrated(path, Shadow(make(), {"other": TrackingOPS()}), 50.0, early=early)
-    assert (done.kept, done.learned, done.forgotten) == (True, 0, 0)
+    assert (done.same_calibrator, done.learned, done.forgotten) == (True, 0, 0)
     assert (join.calibrator.version.name, join.calibrator.challengers) == ("champion", {})
     join.calibrator.add("other", TrackingOPS())
     assert list(issued(join, *parts[2])) == pytest.approx(wanted[2], rel=SOLVES)
     assert join.calibrator.comparisons()[0].n > 0
     join._journal.close()
     done, join = migrated(path, make(), 50.0, early=early)
-    assert (done.kept, done.learned, done.forgotten) == (True, 0, 0)
+    assert (done.same_calibrator, done.learned, done.forgotten) == (True, 0, 0)
     assert list(issued(join, *parts[3])) == pytest.approx(wanted[3], rel=SOLVES)
     assert join.tally()["learned"] == twin.tally()["learned"]
     join._journal.close()
     done, join = migrated(path, Shadow(TrackingOPS(), {"other": Platt()}), 50.0, early=early)
-    assert not done.kept, "a champion of another method is new"
+    assert not done.same_calibrator, "a champion of another method is new"

@@ -60,7 +60,7 @@ def plain(cal):
 def capitals(cal):
     """Those of all accounts, by group; the further ones of large groups, and staked ones, in rows of their own."""
     accounts = cal._accounts
-    parts = [accounts.held(j)[1][:, :SIZE] for j in range(accounts.size)]
+    parts = [accounts.capitals(j)[1][:, :SIZE] for j in range(accounts.size)]
     parts += [accounts.slots(j)[:, :SIZE] for j in range(accounts.size) if accounts.is_late]
     fine = [accounts.fine(j)[1][:, : 2 * FINE_SIZE].reshape(-1, FINE_SIZE) for j in range(accounts.size)]
     return np.vstack([*parts, *(np.pad(one, ((0, 0), (0, SIZE - FINE_SIZE))) for one in fine)])
@@ -68,19 +68,19 @@ def capitals(cal):
 
 def values(accounts, j, level):
     """Return the capitals in free slots, M and V of a group; None where it is not held."""
-    levels, rows = accounts.held(j)
+    levels, rows = accounts.capitals(j)
     return rows[levels.index(level)] if level in levels else None
 
 
 def fine_values(accounts, j, level):
     """Return the further capitals in free slots of a group; None where it has none."""
-    levels, (places, rows) = accounts.held(j)[0], accounts.fine(j)
+    levels, (places, rows) = accounts.capitals(j)[0], accounts.fine(j)
     return {levels[place]: row[:FINE_SIZE] for place, row in zip(places, rows, strict=True)}.get(level)
 
 
 def slots(accounts, j, level):
     """Return how many slots of a group are free and taken."""
-    return accounts.slots(j)[accounts.held(j)[0].index(level), SIZE : SIZE + 2].tolist()
+    return accounts.slots(j)[accounts.capitals(j)[0].index(level), SIZE : SIZE + 2].tolist()
 
 
 # -- the theorem -------------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def test_counters_do_not_drift():
         p = np.empty(len(z))
         accounts.stream(z, columns, y.astype(float), np.ones(len(z)), p)
         gains += np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()
-    held = [one for j in range(accounts.size) for one in accounts.held(j)[1][:, :SIZE].ravel().tolist()]
+    held = [one for j in range(accounts.size) for one in accounts.capitals(j)[1][:, :SIZE].ravel().tolist()]
     held += [one for j in range(accounts.size) for one in accounts.fine(j)[1].ravel().tolist()]
     assert accounts.total == pytest.approx(math.fsum(held), rel=1e-9)
     assert accounts.gain == pytest.approx(math.fsum(gains), abs=1e-6)
@@ -600,7 +600,7 @@ def test_the_compiled_kernel_is_its_source_to_the_last_bit(most):
             accounts.resolve([1, None if issued else "b1"], np.array(one), label)
         accounts.merge(other)
         accounts.predict_many(scores, columns, many)
-        held = [(levels, rows.tolist()) for levels, rows in map(accounts.held, range(accounts.size))]
+        held = [(levels, rows.tolist()) for levels, rows in map(accounts.capitals, range(accounts.size))]
         counters = [accounts.injected, accounts.total, accounts.gone, accounts.gain, accounts.evicted]
         held += [
             (accounts.slots(j).tolist(), np.nan_to_num(accounts.evidence(j)[1]).tolist()) for j in range(accounts.size)
@@ -624,11 +624,11 @@ def test_few_levels_are_held_and_the_log_loss_stays_bounded():
         before, after = before + loss(z, y), after + loss(p, y)
     accounts, found = cal._accounts, cal.certificate()
     assert cal.tally()["evicted"] > 500
-    assert max(len(accounts.held(j)[0]) for j in range(accounts.size)) == 5
+    assert max(len(accounts.capitals(j)[0]) for j in range(accounts.size)) == 5
     assert before - after == pytest.approx(found.gain)
     assert after - before <= found.regret + 1e-9
     assert float(capitals(cal).sum()) + accounts.gone == pytest.approx(accounts.total, rel=1e-9)
-    assert accounts.held(1)[0][-1] == keys["a"], "the newest is the last that was learned"
+    assert accounts.capitals(1)[0][-1] == keys["a"], "the newest is the last that was learned"
     assert cal.gap("a", 99) == cal.gap("a", 99)._replace(gap=0.0, variance=0.0, evidence=0.0)
 
 
@@ -649,7 +649,7 @@ def large_groups(cal):
 
 def large_in(cal, j):
     """Return the further accounts in a family, by level."""
-    (levels, _), (places, rows) = cal._accounts.held(j), cal._accounts.fine(j)
+    (levels, _), (places, rows) = cal._accounts.capitals(j), cal._accounts.fine(j)
     return {levels[place]: row[:FINE_SIZE] for place, row in zip(places, rows, strict=True)}
 
 
@@ -776,7 +776,7 @@ def test_a_large_group_that_makes_room_takes_its_accounts_along():
     held = float(capitals(cal).sum())
     assert cal.tally()["evicted"] > 100
     assert large_groups(cal)
-    assert all(values(accounts, j, accounts.held(j)[0][place]) is not None for j, place in large_groups(cal))
+    assert all(values(accounts, j, accounts.capitals(j)[0][place]) is not None for j, place in large_groups(cal))
     assert held + accounts.gone == pytest.approx(accounts.total, rel=1e-9)
 
 
@@ -795,7 +795,7 @@ def test_the_table_of_levels_is_an_ordered_dict(alike, most):
         if len(expected) == most:
             expected.pop(next(iter(expected)))
         expected[level] = variance
-    levels, rows = accounts.held(1)
+    levels, rows = accounts.capitals(1)
     assert levels == list(expected)
     assert rows[:, SIZE + 1].tolist() == pytest.approx(list(expected.values()))
     assert all(accounts.evidence_of(1, level) is not None for level in expected)
@@ -811,7 +811,7 @@ def test_the_theorem_for_late_labels_of_levels_that_make_room(kind):
     cal._accounts.large, gain = 1.0, 0.0
     for t in range(3000):
         a = min(int(rng.exponential(1.2)), 5)
-        if a not in cal._accounts.held(1)[0]:
+        if a not in cal._accounts.capitals(1)[0]:
             times[a], rows[a] = t, []
         issued = cal.issue(0.2, keys={"a": a})
         waiting.append((issued, times[a], nature(t, issued.p, 0.2, {"a": a, "b": 0}, cal)))
@@ -822,7 +822,7 @@ def test_the_theorem_for_late_labels_of_levels_that_make_room(kind):
             if since == times[issued.keys["a"]]:
                 rows[issued.keys["a"]].append((y - issued.p, issued.p * (1.0 - issued.p)))
         if t % 100 == 99:
-            for level in cal._accounts.held(1)[0]:
+            for level in cal._accounts.capitals(1)[0]:
                 found = np.cumsum(np.array([(0.0, 0.0), *rows[level]])[::-1], axis=0).tolist()
                 assert cal.gap("a", level).gap == pytest.approx(found[-1][0], abs=1e-9)
                 assert all(abs(gap) <= cal.bound("a", level, variance) + 1e-9 for gap, variance in found)

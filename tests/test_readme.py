@@ -25,6 +25,8 @@ from streamcal.lazy import ALIASES
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
 METHODS = DOCS / "methods" / "index.md"
+#: A test where it is defined, and where a page names it.
+TEST, NAMED = re.compile(r"def (test_\w+)"), re.compile(r"`(test_\w+)`")
 ON_THE_SAMPLE = ("ads.md", "command_line.md", "compare.md", "late_labels.md")
 
 
@@ -222,3 +224,10 @@ def test_pages_call_methods_by_their_names():
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf8")):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_tests_that_pages_name_exist():
+    defined = {name for path in Path(__file__).parent.rglob("*.py") for name in TEST.findall(path.read_text("utf-8"))}
+    named = {name for page in [README, *DOCS.rglob("*.md")] for name in NAMED.findall(page.read_text("utf-8"))}
+    assert named
+    assert not named - defined

@@ -676,7 +676,7 @@ def test_names_of_all_kinds_are_kept_by_the_compiled_kernels():
         cal.learn_many(scores, y, keys=keys)
         assert type(cal).from_bytes(cal.to_bytes()).to_bytes() == cal.to_bytes()
     assert [joint.levels("a"), joint.levels(("a", "b")), paired.levels("a")] == [singles, pairs, singles]
-    assert [held._accounts.held(j)[0] for j in (1, 3)] == [singles, pairs]
+    assert [held._accounts.capitals(j)[0] for j in (1, 3)] == [singles, pairs]
 
 
 def test_uses_are_numbered_anew_where_numbers_end(monkeypatch):

@@ -22,7 +22,7 @@ import streamcal
 from streamcal import InputError, MergeError, Platt, StateError
 from streamcal.kernels.segments.joint_effects import JointEffects
 from streamcal.kernels.segments.observed_levels import SHARE
-from streamcal.live import LabelJoin, PairFound, Segmented
+from streamcal.live import LabelJoin, PairEffect, Segmented
 from streamcal.live.pairs import pairs_of
 from streamcal.river import CalibratedClassifier
 from streamcal.states import plain as in_lists
@@ -93,8 +93,8 @@ def test_pairs_that_matter_are_found_and_others_cost_little():
     gain = losses(Segmented("identity", BY).predict_learn_many(scores, y, keys=keys), y).sum()
     gain -= losses(cal.predict_learn_many(scores, y, keys=keys), y).sum()
     assert gain > 250.0
-    first, *others = cal.pairs_found()
-    assert isinstance(first, PairFound)
+    first, *others = cal.pair_effects()
+    assert isinstance(first, PairEffect)
     assert first.fields == ("campaign", "placement")
     assert first.share > 0.99
     assert first.variance > 0.3
@@ -448,8 +448,8 @@ def test_parameters_that_are_not_possible(by, more, message):
 def test_which_pairs_there_are():
     assert pairs_of(["a", ("a", "b"), "b", "c", ("a", "b", "c")]) == [(0, 3), (2, 3)]
     cal = paired(by=["a", ("a", "b"), "b", "c"])
-    assert {one.fields for one in cal.pairs_found()} == {("a", "c"), ("b", "c")}
-    assert Segmented("ops", BY).pairs_found() == []
+    assert {one.fields for one in cal.pair_effects()} == {("a", "c"), ("b", "c")}
+    assert Segmented("ops", BY).pair_effects() == []
 
 
 def test_a_field_whose_levels_are_all_unique_takes_bounded_memory():
@@ -526,7 +526,7 @@ def test_taking_everything_back_leaves_no_level():
             Segmented.from_state(plain(cal))
         # The bins of scores are those of the calibrator as it is now, so that some of them keep a weight.
         assert [place[2] for place in plain(cal)["learned"]["pairs"]["places"][:-1]] == [[]] * 6
-        assert cal.pairs_found()[0].variance == pytest.approx(0.02, abs=1e-12)  # rounding of 40 sums
+        assert cal.pair_effects()[0].variance == pytest.approx(0.02, abs=1e-12)  # rounding of 40 sums
 
 
 # -- late labels -------------------------------------------------------------------------------------------------------
@@ -592,9 +592,9 @@ def test_copies_clones_and_files(tmp_path):
     for other in (copy.copy(cal), copy.deepcopy(cal), pickle.loads(pickle.dumps(cal))):
         assert other.state_dict() == cal.state_dict()
         other.learn_one(0.5, True, keys={"campaign": "c1", "placement": 2})
-        assert other.pairs_found() != cal.pairs_found(), "copies share nothing"
+        assert other.pair_effects() != cal.pair_effects(), "copies share nothing"
     assert cal.clone().pairs is True
-    assert {one.share for one in cal.clone().pairs_found()} == {0.9}
+    assert {one.share for one in cal.clone().pair_effects()} == {0.9}
     streamcal.save(cal, tmp_path / "state.json")
     assert streamcal.load(tmp_path / "state.json").state_dict() == cal.state_dict()
 

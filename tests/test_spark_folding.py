@@ -82,7 +82,7 @@ def test_partitions_folded_and_merged_are_one_learn_many(calibrator, few, monkey
 
 @pytest.mark.parametrize(("most", "together"), [(0, 50), (3, 1 << 18)])
 def test_states_given_out_early_merge_to_the_same(most, together, monkeypatch):
-    monkeypatch.setattr(folding, "MOST_HELD", most)
+    monkeypatch.setattr(folding, "MOST_OPEN", most)
     monkeypatch.setattr(folding, "ROWS_TOGETHER", together)
     monkeypatch.setattr(folding, "STATES_TOGETHER", 2)
     given = table(800)

@@ -350,7 +350,7 @@ def test_labels_are_learned_by_a_timer_where_traffic_has_stopped(tester):
 
 
 def test_a_key_has_one_timer_at_the_time_of_what_is_due_next(tester):
-    from streamcal.spark.streams import Kept
+    from streamcal.spark.streams import KeyState
 
     made = tester()
 
@@ -365,10 +365,10 @@ def test_a_key_has_one_timer_at_the_time_of_what_is_due_next(tester):
     assert timers() == [8_200_000], "when the first impression is forgotten"
     made.test("a", as_rows([Event("x", None, 1.0, 4_700.5)]))
     assert timers() == [8_200_000]
-    kept = Kept(*made.peekValueState("join", "a"))
+    kept = KeyState(*made.peekValueState("join", "a"))
     assert (kept.timer, kept.waiting, kept.learned, kept.positives) == (8_200_000, 1, 1, 0)
     made.setWatermark(20_000_000)
-    kept = Kept(*made.peekValueState("join", "a"))
+    kept = KeyState(*made.peekValueState("join", "a"))
     assert timers() == []
     assert kept[1:] == (None, 0, *Learned().with_ids([("x", False), ("y", False)]))
 

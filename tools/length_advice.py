@@ -59,8 +59,8 @@ def long() -> str:
     within = re.search(r"on (\d+) of \d+ streams", " ".join(section("long-streams").split()))
     assert within is not None
     return (
-        f"On {len(auto)} streams of a million rows, `Auto` has less regret than `OnlinePlatt` on {less}, and is about "
-        f"as near the truth as the best single memory on {within[1]}."
+        f"On {len(auto)} streams of a million rows, `Auto` has less regret than `OnlinePlatt` on {less}, and about the "
+        f"regret of the best single memory on {within[1]}."
     )
 
 
@@ -73,8 +73,7 @@ def late() -> str:
     lower = sum(a < b for a, b in zip(nats(auto), nats(platt), strict=True))
     return (
         f"On {len(rows)} courses of rare clicks, 1,000 to 20,000 rows late, `Auto` predicts {between(totals(auto))} "
-        f"times the clicks, and `OnlinePlatt` {between(totals(platt))} times. The loss of `Auto` is the lower one on "
-        f"{lower}."
+        f"times the clicks, and `OnlinePlatt` {between(totals(platt))} times. The loss of `Auto` is lower on {lower}."
     )
 
 
@@ -114,8 +113,8 @@ def click_log() -> str:
 
 def which() -> str:
     """Write the paragraph of docs/which.md."""
-    text = f"[Long streams](long_streams.md) shows what holds at length. {long()} {late()} {weighted()} {click_log()}"
-    return textwrap.fill(text, WIDTH)
+    first = "[Long streams](long_streams.md) has results of a million rows and more."
+    return textwrap.fill(" ".join([first, long(), late(), weighted(), click_log()]), WIDTH)
 
 
 def rare() -> str:

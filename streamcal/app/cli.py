@@ -269,8 +269,8 @@ def _print_methods(console: Console) -> None:
         memory = "fixed" if cal.bounded_memory else "grows"
         marked = f"{name} *" if name == DEFAULT_METHOD else name
         each = times["microseconds"].get(name)
-        took = "–" if each is None else f"{each:.2g}" if each < 10.0 else f"{each:.0f}"
-        abilities.add_row(marked, took, *("yes" if able else "no" for able in can), memory)
+        microseconds = "–" if each is None else f"{each:.2g}" if each < 10.0 else f"{each:.0f}"
+        abilities.add_row(marked, microseconds, *("yes" if able else "no" for able in can), memory)
         descriptions.add_row(name, f"{cls.summary}\n{cal!r}")
     console.print(abilities)
     console.print(
@@ -355,8 +355,8 @@ def demo(
 
     console = Console(highlight=False)
     check_place(picture, "picture")
-    with progress_bar("bank marketing") as tell:
-        result = show.run(tell)
+    with progress_bar("bank marketing") as progress:
+        result = show.run(progress)
     demo_report.report(result, console)
     demo_report.save_picture(result, picture, console)
     console.print("\nThe same on your own file:", soft_wrap=True)
@@ -373,8 +373,8 @@ def main() -> None:
         out = sys.stdout = open(out.fileno(), "w", 1, out.encoding, closefd=False)  # noqa: SIM115  (for all time)
     if out is not None:
         out.reconfigure(errors="replace")  # of a dash or a µ in another encoding than UTF-8
-    for told_at_the_end in ("times such as", "neighbouring labels"):  # with the options that help
-        warnings.filterwarnings("ignore", told_at_the_end, RuntimeWarning)
+    for message in ("times such as", "neighbouring labels"):  # with the options that help
+        warnings.filterwarnings("ignore", message, RuntimeWarning)
     try:
         try:
             app(prog_name="streamcal")

@@ -254,13 +254,13 @@ def _compared(asked: Asked) -> Compared:
         comparison = Comparison(names, delay=asked.delay, base=asked.base, horizon=horizon, **fields)
         interrupted, number, replay = False, asked.processes or _processes(sources), None
         skipped = Skipped(asked.rejects, files)
-        with live_table(title_of(sources), quiet=shares_terminal(sources)) as tell:
+        with live_table(title_of(sources), quiet=shares_terminal(sources)) as progress:
             try:
                 reading = {"unit": asked.scale, "format": asked.format, "delimiter": asked.delimiter}
                 refused = skipped if skips else None
                 with opened(list(sources), asked.columns(), refused=refused, horizon=horizon, **reading) as source:
                     replay = None if source.lead is None else source.lead.replay
-                    comparison.run(source, number, tell)
+                    comparison.run(source, number, progress)
             except KeyboardInterrupt:
                 interrupted = True
     _warn(asked, comparison, names, skipped.reasons, replay)
@@ -321,17 +321,14 @@ def _warn(asked: Asked, comparison: Comparison, names: Sequence[str], skipped: R
         oddities.odd_ratio(comparison.standings[RAW], comparison.measured, asked.scale),
         oddities.falling(comparison.sample),
         comparison.sample.odd_rows(),
-        oddities.mostly_skipped(comparison.issued, skipped) or _skipped(skipped.rows),
+        oddities.mostly_skipped(comparison.issued, skipped)
+        or (f"{skipped.rows:,} rows that cannot be used were skipped" if skipped.rows else None),
         oddities.skipped_by_class(
             comparison.issued, comparison.positives if replay is None else replay.clicks, skipped
         ),
     )
     for line in filter(None, odd):
         typer.echo(f"streamcal: warning: {line}", err=True)
-
-
-def _skipped(rows: int) -> str | None:
-    return f"{rows:,} rows that cannot be used were skipped" if rows else None
 
 
 def _delayed(rows: int, delay: int) -> str | None:

@@ -128,7 +128,7 @@ def live_table(title: str, *, quiet: bool) -> Iterator[Callable[[Comparison, flo
     with Live(console=console, transient=True, auto_refresh=False) as live:
         drawn = 0.0
 
-        def tell(comparison: Comparison, share: float | None) -> None:
+        def progress(comparison: Comparison, share: float | None) -> None:
             nonlocal drawn
             if time.monotonic() - drawn >= REDRAWN:
                 read = "" if share is None else f", {share:.0%}"
@@ -136,7 +136,7 @@ def live_table(title: str, *, quiet: bool) -> Iterator[Callable[[Comparison, flo
                 live.update(Group(head, methods_table(comparison, final=False)), refresh=True)
                 drawn = time.monotonic()
 
-        yield tell
+        yield progress
 
 
 def wide_console() -> Console:

@@ -27,14 +27,14 @@ from streamcal.stream.prequential import Scoreboard
 NO_SCORE = 0.5
 #: The window of the demonstration: a round number, chosen before any result was known.
 WINDOW = 5_000
-TELL_EVERY = 500
+PROGRESS_EVERY = 500
 #: The model whose drift and correction are shown, and the method.
 #: Without compiled kernels `auto` would take some minutes: it is left out.
 SHOWN, BY = "naive Bayes", DEFAULT_METHOD if COMPILED else "venn-abers"
 #: Parts of the stream between which drift is shown.
 PARTS = 8
 #: Calls whose labels are wrong at first in `late_correction`, and the score that is looked at.
-MISTAKEN, LOOKED_AT = 500, 0.5
+MISTAKEN, CORRECTED_AT = 500, 0.5
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Correction:
-    """The probability given to `LOOKED_AT`: all labels right, the last ones wrong, and those put right."""
+    """The probability given to `CORRECTED_AT`: all labels right, the last ones wrong, and those put right."""
 
     right: float
     wrong: float
@@ -67,8 +67,8 @@ class Result:
     correction: Correction  #: of labels that were wrong, for the scores of `SHOWN`
 
 
-def run(tell: Callable[[int, float | None], None]) -> Result:
-    """Learn and calibrate both base models over the whole bank stream; `tell(rows, share)` shows progress."""
+def run(progress: Callable[[int, float | None], None]) -> Result:
+    """Learn and calibrate both base models over the whole bank stream; `progress(rows, share)` shows progress."""
     boards: dict[str, dict[str, Scoreboard]] = {}
     differences: dict[str, dict[str, LogLossDifference]] = {}
     parts, last = [Part() for _ in range(PARTS)], deque[tuple[float, bool]](maxlen=WINDOW + MISTAKEN)
@@ -89,8 +89,8 @@ def run(tell: Callable[[int, float | None], None]) -> Result:
             if name == SHOWN:
                 last.append((score, y))
             rows += 1
-            if rows % TELL_EVERY == 0:
-                tell(rows, rows / total)
+            if rows % PROGRESS_EVERY == 0:
+                progress(rows, rows / total)
     return Result(boards, differences, running_base_rate(y for _, y in bank()), parts, late_correction(list(last)))
 
 
@@ -117,12 +117,12 @@ def late_correction(scored: list[tuple[float, bool]]) -> Correction:
     for score, y in late:
         right.learn_one(score, y)
         corrected.learn_one(score, True)
-    wrong = corrected.predict_one(LOOKED_AT)
+    wrong = corrected.predict_one(CORRECTED_AT)
     for score, y in late:
         if not y:
             corrected.unlearn_one(score, True)
             corrected.learn_one(score, False)
-    return Correction(right.predict_one(LOOKED_AT), wrong, corrected.predict_one(LOOKED_AT))
+    return Correction(right.predict_one(CORRECTED_AT), wrong, corrected.predict_one(CORRECTED_AT))
 
 
 def running_base_rate(labels: Iterable[bool]) -> Scoreboard:

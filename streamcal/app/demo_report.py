@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from streamcal.app.demo import BY, LOOKED_AT, MISTAKEN, SHOWN, WINDOW, Correction, Part, Result
+from streamcal.app.demo import BY, CORRECTED_AT, MISTAKEN, SHOWN, WINDOW, Correction, Part, Result
 from streamcal.app.doctor import slower
 from streamcal.app.plot import plot_rates, text_reliability
 from streamcal.app.plot_frame import INK
@@ -91,7 +91,7 @@ def correction_text(correction: Correction) -> str:
     """Describe the effect of wrong labels, and whether unlearning them undid it."""
     same = correction.corrected == correction.right
     return (
-        f"venn-abers gives the score {LOOKED_AT:g} the probability {correction.right:.4f}. "
+        f"venn-abers gives the score {CORRECTED_AT:g} the probability {correction.right:.4f}. "
         f"Had the last {MISTAKEN} calls\n"
         f"been entered as subscriptions by mistake, it would say {correction.wrong:.4f}. With these labels\n"
         f"unlearned, and the right ones learned, it says {correction.corrected:.4f}: "

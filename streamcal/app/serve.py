@@ -174,7 +174,7 @@ def configure(context: typer.Context, path: Path | None) -> Path | None:
             )
     several = {name for name, option in options.items() if getattr(option, "multiple", False)}
     context.default_map = {
-        str(options[name].name): as_given([value] if name in several and not isinstance(value, list) else value)
+        str(options[name].name): as_text([value] if name in several and not isinstance(value, list) else value)
         for name, value in settings.items()
     }
     return path
@@ -194,7 +194,7 @@ def named(option: Any) -> str:
     return max(option.opts, key=len).lstrip("-")
 
 
-def as_given(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """Return a value as the command line has it."""
     if isinstance(value, list):
         return [str(item) for item in value]

@@ -68,7 +68,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, float | None], None]]:
-    """Draw a progress bar on standard error, if that is a terminal; yield `tell(rows, share or None)`."""
+    """Draw a progress bar on standard error, if that is a terminal; yield `progress(rows, share or None)`."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda rows, share: None
@@ -86,10 +86,10 @@ def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, 
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None, rows=0)
 
-        def tell(rows: int, share: float | None) -> None:
+        def progress(rows: int, share: float | None) -> None:
             bar.update(task, rows=rows, total=None if share is None else 1.0, completed=share or 0.0)
 
-        yield tell
+        yield progress
 
 
 @contextmanager
@@ -114,8 +114,8 @@ def executed(job: Run, files: Sequence[str], *outputs: str | None, quiet: bool) 
     """Run a job with a progress bar, and return whether a signal ended it."""
     quiet = quiet or shares_terminal(files, *outputs)
     try:
-        with interrupting(job), progress_bar(title_of(files), quiet=quiet) as tell:
-            job.execute(tell)
+        with interrupting(job), progress_bar(title_of(files), quiet=quiet) as progress:
+            job.execute(progress)
     except KeyboardInterrupt:
         return True
     return False

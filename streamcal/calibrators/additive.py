@@ -14,7 +14,7 @@ from streamcal.calibrators.base import Calibrator
 from streamcal.calibrators.following import Following
 from streamcal.learners.additive import Additive, require
 from streamcal.maps.base import CalibrationMap, IdentityMap, ScaledMap
-from streamcal.memories.memory import Held
+from streamcal.memories.memory import StatisticT
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import check_score, check_scores
 from streamcal.parameters.numbers import whole_number
@@ -39,7 +39,7 @@ class Common(TypedDict, total=False):
     refresh_every: int
 
 
-class AdditiveCalibrator(Calibrator, Generic[Held]):
+class AdditiveCalibrator(Calibrator, Generic[StatisticT]):
     """A calibrator that is a function of a statistic: by default, of a table of scores.
 
     A subclass has `solve`, `new_statistic` if its statistic is no table, and a constructor only if it has parameters of
@@ -109,9 +109,9 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         """Let a kernel that needs no map, with `at` and `run`, read the cells of the table."""
         self._cells, self._at, self.streams = cells, cells.at, True
 
-    def new_statistic(self) -> Held:
+    def new_statistic(self) -> StatisticT:
         """Return an empty statistic for these parameters."""
-        return cast(Held, score_table(self.scale, self.resolution))
+        return cast(StatisticT, score_table(self.scale, self.resolution))
 
     def _grid_table(self) -> GridTable | None:
         """Return the table that is held if it is on a grid and is refreshed at every observation; else None."""
@@ -195,7 +195,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
         # On a grid the map has the value of every cell.
         return (self._reader_at(t) if self.resolution is None else self._map_at(t)).at_many(x)
 
-    def reader(self, statistic: Held, start: ScaledMap | None) -> CalibrationMap:
+    def reader(self, statistic: StatisticT, start: ScaledMap | None) -> CalibrationMap:
         """Return the map that `solve` finds, or another reader of the statistic, valid until the statistic changes."""
         return self.solve(statistic, start)
 
@@ -223,7 +223,7 @@ class AdditiveCalibrator(Calibrator, Generic[Held]):
             self._following.forget()
 
     @abstractmethod
-    def solve(self, statistic: Held, start: ScaledMap | None) -> ScaledMap:
+    def solve(self, statistic: StatisticT, start: ScaledMap | None) -> ScaledMap:
         """Fit the map to a non-empty statistic whose weights are in units of a new observation.
 
         The result depends only on the statistic and the parameters. `start`, the previous map or None, is a warm start

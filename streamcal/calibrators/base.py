@@ -327,10 +327,10 @@ class Calibrator(Learner):
         """Return what is read of the keys that several calibrators are given together."""
 
     def require_names(self, keys: Any) -> None:
-        """Accept any keys that are given to several calibrators together."""
+        """Accept any keys: several calibrators may be given the same ones."""
 
     def require_columns(self, keys: Any, length: int) -> None:
-        """Accept any columns that are given to several calibrators together."""
+        """Accept any columns: several calibrators may be given the same ones."""
 
     # -- checks --------------------------------------------------------------------------------------------------
 

@@ -72,11 +72,11 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     -----
     `learn_one(score, y, fold=k)` states the fold, from 0 to K − 1, and `unlearn_one` needs it again. Without `fold`,
     the weight held of one score and one label is dealt to one fold after another, a unit to each. The first fold is a
-    hash of the coordinate's bits, rounded to the leading 44, and is the same on every machine (SplitMix64's finalizer,
-    modulo K; on a grid, of the cell's centre). So each fold has its share of a score that repeats, and the last digits
-    of a score that does not have no effect. The folds are a function of what is held: order, unlearning and merging
-    keep their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or,
-    by count, of the number of the observation. A score that repeats at one and the same time stays in one fold.
+    hash of the coordinate's bits, rounded to 33 significant bits, and is the same on every machine (SplitMix64's
+    finalizer, modulo K; on a grid, of the cell's centre). So a repeated score is shared among the folds, and the last
+    digits of other scores have no effect. The folds are a function of what is held: order, unlearning and merging keep
+    their laws. Under `Decay`, where weights are not units, the fold is a hash of the coordinate and the time or, by
+    count, of the number of the observation. A score that repeats at one and the same time stays in one fold.
 
     `predict_interval_one` merges the pairs: (1 − GM(1 − p₀), GM(p₁)) for the log-minimax point, the means of p₀ and of
     p₁ for the others. It contains `predict_one`. Where the folds differ by more than the width of their intervals, the
@@ -86,12 +86,12 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
     fold; memory O(k) for each fold.
 
     The geometric mean of 1 − p₀ magnifies the rounding of p₀ where p₀ is nearly 1, and the quotient of the
-    self-consistent point that of p₁ where it is. The log-minimax probability is accurate, and its map monotone, to
-    about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w that of the test
-    object. The self-consistent probability is accurate to 1e-16·w/v, where v is the weight of the pool around the
-    score. Digits are lost only where single observations weigh millions or, for the self-consistent point, where a
-    prediction far ahead under decay outweighs all that is held. A test object counts as no less than 1e-9·W and no more
-    than 1e7·W: then no log-minimax map falls by more than 1e-7, whatever the weights.
+    self-consistent point magnifies that of p₁ where p₁ is nearly 1. The log-minimax probability is accurate, and its
+    map monotone, to about 1e-16·W/w for whole weights and 1e-14·W/w for others, where W is the weight in a fold and w
+    that of the test object. The self-consistent probability is accurate to 1e-16·w/v, where v is the weight of the pool
+    around the score. Digits are lost only where single observations weigh millions or, for the self-consistent point,
+    where a prediction far ahead under decay outweighs all that is held. A test object counts as no less than 1e-9·W and
+    no more than 1e7·W: then no log-minimax map falls by more than 1e-7, whatever the weights.
 
     Validity: the theorem (Proposition 1) holds for the pair of each fold, where the base of that fold was fixed before
     it and its observations are exchangeable with the test object. For the merged probability there is no theorem, only
@@ -254,21 +254,21 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
             self._refuse(keys)
         if t is None and self._merged is not None and score.__class__ is float and self._lo <= score <= self._hi:
             return self._merged(score, self._rule)
-        return float(self._merge(*self._held_pairs_one(score, 1.0, t)))
+        return float(self._merge(*self._merged_pairs_one(score, 1.0, t)))
 
     def predict_many(self, scores: ArrayLike, t: Time | None = None, *, keys: Columns | None = None) -> FloatArray:
         """Return the merged probabilities at scores of shape (n, K), a column a fold, or (n,), used for all folds."""
         return super().predict_many(scores, t, keys=keys)
 
     def _predict_many(self, scores: ArrayLike, t: Time | None) -> FloatArray:
-        probabilities: FloatArray = self._merge(*self._held_pairs_many(scores, 1.0, t))
+        probabilities: FloatArray = self._merge(*self._merged_pairs_many(scores, 1.0, t))
         return probabilities
 
     def predict_with_interval_one(
         self, score: float | Sequence[float], t: Time | None = None
     ) -> tuple[float, tuple[float, float]]:
         """Return the results of `predict_one` and `predict_interval_one` by one search of the trees."""
-        pairs = self._held_pairs_one(score, 1.0, t)
+        pairs = self._merged_pairs_one(score, 1.0, t)
         p0, p1 = self._pair(*pairs)
         return float(self._merge(*pairs)), (min(p0, p1), max(p0, p1))
 
@@ -276,14 +276,14 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         self, score: float | Sequence[float], t: Time | None = None, *, w: float = 1.0
     ) -> tuple[float, float]:
         """Return the merged pair, in order, for a test object of weight `w` > 0 in units of the present."""
-        p0, p1 = self._pair(*self._held_pairs_one(score, positive_weight(w), t))
+        p0, p1 = self._pair(*self._merged_pairs_one(score, positive_weight(w), t))
         return min(p0, p1), max(p0, p1)
 
     def predict_interval_many(
         self, scores: ArrayLike, t: Time | None = None, *, w: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """Return the merged pairs at scores of shape (n, K) or (n,): two arrays of shape (n,)."""
-        p0, p1 = self._pair(*self._held_pairs_many(scores, positive_weight(w), t))
+        p0, p1 = self._pair(*self._merged_pairs_many(scores, positive_weight(w), t))
         return like_both(scores, (np.minimum(p0, p1), np.maximum(p0, p1)))
 
     # -- predicting and learning ---------------------------------------------------------------------------------
@@ -341,16 +341,16 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         x = [self.scale.coordinate(score) for score in check_fold_scores(scores, self.folds)]
         return self._present(t).intervals_one(x, w)
 
-    def _held_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
+    def _merged_pairs_one(self, score: Any, w: float, t: Time | None) -> tuple[list[float], list[float]]:
         """Return p₀ and p₁ of the folds that are merged."""
         lower, upper = self._pairs_one(score, w, t)
-        return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
+        return of_filled(self._memory.statistic, lower), of_filled(self._memory.statistic, upper)
 
-    def _held_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
+    def _merged_pairs_many(self, scores: Any, w: float, t: Time | None) -> tuple[list[FloatArray], list[FloatArray]]:
         """Return p₀ and p₁ of the folds that are merged, arrays of shape (n,)."""
         x = [self.scale.coordinates(column) for column in check_fold_scores_many(scores, self.folds)]
         lower, upper = self._present(t).intervals(x, w)
-        return of_holding(self._memory.statistic, lower), of_holding(self._memory.statistic, upper)
+        return of_filled(self._memory.statistic, lower), of_filled(self._memory.statistic, upper)
 
     def map(self) -> CrossIntervalMap:
         return cast(CrossIntervalMap, self._map_at(None))
@@ -362,13 +362,13 @@ class CrossVennAbers(AdditiveCalibrator[FoldedTrees]):
         return CrossIntervalMap(self.scale, folds, self.point)
 
     def reader(self, statistic: FoldedTrees, start: ScaledMap | None) -> CalibrationMap:
-        return HeldFolds(self.scale, statistic, self.folds, self._merge)
+        return FoldTreeMap(self.scale, statistic, self.folds, self._merge)
 
     def empty_map(self) -> CrossIntervalMap:
         return self.solve(self.new_statistic(), None)
 
 
-class HeldFolds(CalibrationMap):
+class FoldTreeMap(CalibrationMap):
     """The predictor of K trees, read without making a map of them, at one score that counts for every fold."""
 
     def __init__(self, scale: Scale, trees: FoldedTrees, folds: int, merge: Callable) -> None:
@@ -379,13 +379,13 @@ class HeldFolds(CalibrationMap):
 
     def at(self, x: float) -> float:
         ends = self._trees.intervals_one([x] * self._folds, 1.0)
-        return float(self._merge(*(of_holding(self._trees, end) for end in ends)))
+        return float(self._merge(*(of_filled(self._trees, end) for end in ends)))
 
     def at_many(self, x: FloatArray) -> FloatArray:
         ends = self._trees.intervals([x] * self._folds, 1.0)
-        return self._merge(*(of_holding(self._trees, end) for end in ends))
+        return self._merge(*(of_filled(self._trees, end) for end in ends))
 
 
-def of_holding(trees: FoldedTrees, values: list[Value]) -> list[Value]:
+def of_filled(trees: FoldedTrees, values: list[Value]) -> list[Value]:
     """Return the values of the folds that contain observations; only these are merged."""
-    return [values[fold] for fold in trees.holding()]
+    return [values[fold] for fold in trees.filled()]

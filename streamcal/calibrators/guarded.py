@@ -110,7 +110,7 @@ class GuardedJumper:
             del self._of[x]
         return entry
 
-    def taken(self, x: float) -> list[float] | None:
+    def pop(self, x: float) -> list[float] | None:
         """Return the logged prediction at x to which a label belongs, and take it out; None where there is none."""
         if x not in self._of:
             return None

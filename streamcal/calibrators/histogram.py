@@ -32,10 +32,10 @@ BREADTH = 10.0
 class HistogramBinning(AdditiveCalibrator[Table]):
     """Histogram (quantile) binning: the share of positives in each of `bins` bins of equal frequency.
 
-    Ties are never split. A distinct score of weight w, with the weight C below it, belongs to bin
-    ⌊bins·(C + w/2)/W⌋, where W is the total weight; a score between two bins belongs to the nearer one. The quotient
-    counts as whole from a relative 1e-10 below on, so that the rounding of sums of weights does not choose a bin. On a
-    grid the cells replace the distinct scores. The map is not monotone.
+    Ties are never split. A distinct score of weight w, with the weight C below it, belongs to bin ⌊bins·(C + w/2)/W⌋,
+    where W is the total weight; a score between two bins belongs to the nearer one. A quotient within a relative 1e-10
+    below a whole number counts as that number, so that the rounding of sums does not choose a bin. On a grid the cells
+    replace the distinct scores. The map is not monotone.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class HistogramBinning(AdditiveCalibrator[Table]):
     prediction after an observation O(k). Memory O(k). With `bins=None` the first prediction after an observation costs
     that of the batch of `BBQ`: give `refresh_every`.
 
-    Paper 002 chooses the number by BDeu. It is no choice by default, since it is not better than 15 bins on short
+    Paper 002 chooses the number by BDeu. `None` is not the default, since it is not better than 15 bins on short
     streams.
 
     References

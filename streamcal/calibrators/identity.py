@@ -20,8 +20,8 @@ class Identity(AdditiveCalibrator[Totals]):
 
     Notes
     -----
-    Cost: O(1) per observation and in memory. Only weights, labels and their number are kept: a retraction is refused
-    where they do not allow it, and a wrong score is not noticed.
+    Cost: O(1) per observation and in memory. Only sums of weights and labels and their number are kept. They decide
+    whether an observation can be unlearned; a wrong score is not noticed.
 
     Examples
     --------

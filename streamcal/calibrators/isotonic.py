@@ -33,10 +33,10 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
     -----
     Cost: learning, unlearning and predicting O(log² k) each for k distinct scores; `map()` O(k); memory O(k).
 
-    Under `Decay`, where all observations near a score are old, they alone determine its value: up to 8,192 scores
-    nothing is dropped that weighs more than 1e-150. Of more, those are dropped that together weigh less than 2⁻³⁰ of
-    all and whose loss moves no value of the present map by more than 1e-6. A later observation that parts a block may
-    show more of the loss.
+    Under `Decay`, old observations alone determine the value at a score without newer ones near it. So with up to 8,192
+    scores only weights below 1e-150 are dropped. With more, scores are dropped whose weights together are below 2⁻³⁰ of
+    the total, if that moves no value of the present map by more than 1e-6. The map may move by more once a later
+    observation splits a block.
 
     References
     ----------
@@ -74,7 +74,7 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
         self._memory.statistic.stream(x, y, piece, predictions[0], predictions[0, :0])
 
     def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> CalibrationMap:
-        return HeldFit(self.scale, statistic)
+        return TreeFit(self.scale, statistic)
 
     def solve(self, statistic: ScoreTree, start: ScaledMap | None) -> ScaledMap:
         first, last, value = statistic.blocks()
@@ -84,7 +84,7 @@ class Isotonic(AdditiveCalibrator[ScoreTree]):
         return KnotMap(self.scale, knots[order], np.concatenate((value, value[several]))[order], statistic.grid)
 
 
-class HeldFit(CalibrationMap):
+class TreeFit(CalibrationMap):
     """The isotonic fit of a tree, read without making a map of it: O(log² k) for each score."""
 
     def __init__(self, scale: Scale, tree: ScoreTree) -> None:

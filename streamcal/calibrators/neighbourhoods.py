@@ -93,9 +93,9 @@ class NearestScores(Neighbourhood):
 
 @dataclass(frozen=True)
 class FixedWidth(Neighbourhood):
-    """The interval [x − half_width, x + half_width] or, where it is empty, the nearest scores on either side.
+    """The interval [x − half_width, x + half_width] or, if it contains no score, the nearest score.
 
-    Both are used if they are equally near. A score s is inside from the float s − half_width up to the float
+    Two scores are used if they are equally near. A score s is inside from the float s − half_width up to the float
     s + half_width.
 
     Parameters

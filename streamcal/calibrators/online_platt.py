@@ -33,10 +33,10 @@ class OnlinePlatt(SequentialCalibrator):
     """Online Platt scaling: p = Σ vₖ·σ(aₖ·logit(s) + bₖ), a mixture of sigmoid maps with memories of many lengths.
 
     The maps are lines in log-odds. Five forget within 10, 100, 10³, 10⁴ and 10⁵ units of information, one remembers the
-    last fifth of what it has learned, and one forgets nothing. A label counts 4p(1 − p) units if p was predicted: 1 at
-    even odds. Each outcome moves all lines by a Newton step, and multiplies the weight vₖ of each by the probability
-    that it gave. The line of memory m enters after m/10 units. All lines start at the score, with a prior worth one
-    event at the scores so far.
+    last fifth of all information, and one forgets nothing. A label counts 4p(1 − p) units if p was predicted: 1 at even
+    odds. Each outcome moves all lines by a Newton step, and multiplies the weight vₖ of each by the probability that it
+    gave. The line of memory m enters after m/10 units. All lines start at the score, with a prior worth one event at
+    the scores so far.
 
     With a `discount`, it is online Platt scaling (OPS) as published: one line, moved by the online Newton step. With
     z = (logit s, 1), g = (p − y)·z:  A ← A + r·g gᵀ,  θ ← Π_A(θ − r·A⁻¹ g / γ), Π_A being the projection on the ball
@@ -64,9 +64,9 @@ class OnlinePlatt(SequentialCalibrator):
 
     **Late labels.** With `issue` and `settle`, and in a `LabelJoin`, a label judges what each line predicted when the
     prediction was issued, at the learning rate (1 + d)^-5/8, d being the information learned since. Late labels also
-    hold slopes near 1, since scores may have moved to places that no label has shown yet. In a loop of `predict_one`
-    and `learn_one`, a label judges the present predictions. If labels are late and persist, these favour short memories
-    too much: issue and settle, or give a `discount`.
+    draw slopes towards 1, since scores may have moved to places without labels. In a loop of `predict_one` and
+    `learn_one`, a label judges the present predictions. If labels are late and persist, these favour short memories too
+    much: issue and settle, or give a `discount`.
 
     **Memory.** With labels in time, the summed log loss exceeds that of a line by at most ln(1/prior) + ln(1 + U/10⁴)
     nats after U units of information. A sequence of k changes between N lines costs about k·(ln U + ln N) nats more.

@@ -136,7 +136,7 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
 
     def weights(self) -> dict[str, float]:
         """Return the weight of every candidate by its parameters; they sum to 1."""
-        names = [", ".join(f"{name}={value!r}" for name, value in one.items()) for one in self._changes]
+        names = [", ".join(f"{name}={value!r}" for name, value in change.items()) for change in self._changes]
         return dict(zip(names, self._mixture.shares, strict=True))
 
     # -- predicting ----------------------------------------------------------------------------------------------
@@ -150,15 +150,15 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
         s = check_scores(scores)
         self.scale.require(s)
         at = self._asked_time(t)
-        return _mixed(self._mixture.shares, [one.predict_many(s, at) for one in self._candidates])
+        return _mixed(self._mixture.shares, [candidate.predict_many(s, at) for candidate in self._candidates])
 
     def map(self) -> MixtureMap:
         """Return the current map, which is immutable: the mixture of the candidates' maps."""
-        return MixtureMap(self._mixture.shares, [one.map() for one in self._candidates])
+        return MixtureMap(self._mixture.shares, [candidate.map() for candidate in self._candidates])
 
     def _forecasts(self, score: float, t: Time | None) -> list[float]:
         """Return the candidates' limited predictions."""
-        return [limited(one.predict_one(score, t)) for one in self._candidates]
+        return [limited(candidate.predict_one(score, t)) for candidate in self._candidates]
 
     # -- learning ------------------------------------------------------------------------------------------------
 
@@ -171,8 +171,8 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
     def _take(self, x: float, y: float, w: float, t: Time | None, forecasts: Sequence[float]) -> None:
         """Judge the predictions, then let all candidates learn."""
         self._mixture.learn(forecasts, y, w)
-        for one in self._candidates:
-            one.learn_one(x, y > 0.0, w, t)
+        for candidate in self._candidates:
+            candidate.learn_one(x, y > 0.0, w, t)
 
     def _learn_many(self, x: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, noted: int = 0) -> None:
         self._run(x, y, w, t)
@@ -184,7 +184,7 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
         """Let each candidate run over all rows, mix its predictions row by row, and return the mixtures."""
         self._require_times(t[w > 0.0])
         at = None if np.isnan(t).any() else t
-        columns = [one.predict_learn_many(x, y > 0.0, w, at) for one in self._candidates]
+        columns = [candidate.predict_learn_many(x, y > 0.0, w, at) for candidate in self._candidates]
         predictions = np.empty(len(x))
         for i, forecasts in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             probabilities = [limited(p) for p in forecasts]
@@ -214,14 +214,14 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
 
     def _time(self, t: Time | None) -> float:
         at = None if t is None else CheckedTime(self._checked_time(t))
-        for one in self._candidates:
-            one._time(at)
+        for candidate in self._candidates:
+            candidate._time(at)
         return math.nan if at is None else at
 
     def _times(self, t: Times | None, size: int) -> FloatArray:
         at = None if t is None else self._checked_times(t, size)
-        for one in self._candidates:
-            one._times(at, size)
+        for candidate in self._candidates:
+            candidate._times(at, size)
         return np.full(size, math.nan) if at is None else at
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -232,7 +232,11 @@ class PrequentialChoice(Candidates[Calibrator], Calibrator):
 
 # The names of the constructor's arguments are those of the saved parameters.
 PrequentialChoice.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [one for one in inspect.signature(PrequentialChoice).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    [
+        parameter
+        for parameter in inspect.signature(PrequentialChoice).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
+    ]
 )
 
 
@@ -257,7 +261,7 @@ class MixtureMap(CalibrationMap):
 
 def _mixed(weights: Sequence[float], columns: Sequence[FloatArray]) -> FloatArray:
     """Return the weighted mean of limited predictions, as `Mixture.of` rounds it."""
-    rows = np.multiply([[one] for one in weights], [[limited(p) for p in one.tolist()] for one in columns])
+    rows = np.multiply([[weight] for weight in weights], [[limited(p) for p in column.tolist()] for column in columns])
     return np.array([math.fsum(row) for row in rows.T.tolist()], dtype=np.float64)
 
 
@@ -265,7 +269,7 @@ def _listed(name: str, values: Any) -> tuple[Any, ...]:
     """Return the values of a parameter, at least one."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(f"{name}={values!r} is not possible; give a list of values to choose from")
-    choices = tuple(one.item() if isinstance(one, np.generic) else one for one in values)
+    choices = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
     if not choices:
         raise InputError(f"{name}={values!r} has nothing to choose from; give a list of values")
     return choices

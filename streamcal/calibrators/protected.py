@@ -105,7 +105,7 @@ class Protected(SequentialCalibrator):
         if not isinstance(jump_rates, tuple) or not jump_rates:
             raise InputError(f"jump_rates={jump_rates!r} is not possible; give {allowed}")
         self.jump_rates = tuple(
-            real_number(one, "jump_rates", allowed, least=SMALLEST_RATE, most=1.0) for one in jump_rates
+            real_number(jump_rate, "jump_rates", allowed, least=SMALLEST_RATE, most=1.0) for jump_rate in jump_rates
         )
         within = "a number between 0 and 1, both excluded"
         self.passive = real_number(passive, "passive", within, above=0.0, below=1.0)
@@ -158,14 +158,14 @@ class Protected(SequentialCalibrator):
 
     def _learn(self, x: float, y: float, w: float, t: float, noted: int = 0) -> None:
         if self._late is not None and w == 0.0:
-            self._late.taken(x)
+            self._late.pop(x)
         super()._learn(x, y, w, t, noted)
 
     def _step(self, x: float, y: float, w: float) -> None:
         if self._late is None:
             super()._step(x, y, w)
         else:
-            self._late.learn(x, y, w, self._late.taken(x))
+            self._late.learn(x, y, w, self._late.pop(x))
 
     def _stream(self, scores: FloatArray, y: FloatArray, w: FloatArray, t: FloatArray, predictions: FloatArray) -> None:
         if self._late is None:

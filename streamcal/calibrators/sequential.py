@@ -134,5 +134,5 @@ def warn_of_blocks(labels: FloatArray) -> None:
 
 def newtons_of(predictors: Sequence[Any]) -> list[Any] | None:
     """Return the kernels of calibrators for `predict_each` and `learn_each`; None if any has no such kernel."""
-    kernels = [getattr(one, "_kernel", None) for one in predictors]
-    return kernels if all(isinstance(one, OnlineNewton | LineLadder) for one in kernels) else None
+    kernels = [getattr(predictor, "_kernel", None) for predictor in predictors]
+    return kernels if all(isinstance(kernel, OnlineNewton | LineLadder) for kernel in kernels) else None

@@ -56,10 +56,10 @@ class SmoothIsotonic(AdditiveCalibrator[ScoreTree]):
     curve where the data do not determine one. The solution is exact up to rounding.
 
     The paper leaves the representative score of a block open: the weighted mean is our choice. Neighbouring blocks of
-    equal value are one block, to a relative 2⁻⁴², the rounding of sums; what a retraction leaves of a label at a score
-    is nothing, to the same fraction of what was there. Cost: learning, unlearning and `predict_one` O(log² k)
-    for k distinct scores; the first array after a change O(k); memory O(k). With a penalty the first prediction after a
-    change costs O(k).
+    equal value are one block, to a relative 2⁻⁴², the rounding of sums. What unlearning leaves of a label's weight at a
+    score counts as 0 below the same fraction. Cost: learning, unlearning and `predict_one` O(log² k) for k distinct
+    scores; the first array after a change O(k); memory O(k). With a penalty the first prediction after a change costs
+    O(k).
 
     References
     ----------

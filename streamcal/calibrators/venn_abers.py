@@ -168,15 +168,15 @@ class VennAbers(AdditiveCalibrator[ScoreTree]):
         lower, upper = statistic.intervals(knots, 1.0)
         return IntervalMap(self.scale, knots, lower, upper, self.point, statistic.grid)
 
-    def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> HeldIntervals:
-        return HeldIntervals(self.scale, statistic, self.point)
+    def reader(self, statistic: ScoreTree, start: ScaledMap | None) -> TreeIntervals:
+        return TreeIntervals(self.scale, statistic, self.point)
 
     def empty_map(self) -> IntervalMap:
         nothing = np.empty(0)
         return IntervalMap(self.scale, nothing, nothing, nothing, self.point, self._memory.statistic.grid)
 
 
-class HeldIntervals(CalibrationMap):
+class TreeIntervals(CalibrationMap):
     """The Venn-Abers predictor of a tree, read without making a map of it: O(log² k) for each score."""
 
     def __init__(self, scale: Scale, tree: ScoreTree, point: str) -> None:

@@ -20,7 +20,7 @@ from streamcal.fusion.named_scores import NamedScores, Scores, coordinate, coord
 from streamcal.learners.additive import Additive
 from streamcal.learners.learner import Learner, in_turn
 from streamcal.learners.pending import Pending, pending_of
-from streamcal.memories.memory import Held
+from streamcal.memories.memory import StatisticT
 from streamcal.parameters.columns import as_objects, like
 from streamcal.parameters.forgetting import Forever, Forgetting
 from streamcal.parameters.inputs import (
@@ -267,7 +267,7 @@ class Fusion(Learner):
         return {**({} if self._named is None else self._named.fields()), **super()._fields()}
 
 
-class AdditiveFusion(Fusion, Generic[Held]):
+class AdditiveFusion(Fusion, Generic[StatisticT]):
     """A fusion that is a function of a statistic of the tuples of coordinates.
 
     Parameters
@@ -304,7 +304,7 @@ class AdditiveFusion(Fusion, Generic[Held]):
         refresh_every: int = 1,
     ) -> None:
         self.missing = one_of(missing, "missing", ("raise", "marginal"))
-        self._fusions: dict[Places, AdditiveFusion[Held]] = {}
+        self._fusions: dict[Places, AdditiveFusion[StatisticT]] = {}
         self.scale = scale
         self._read_by(NamedScores(n_scores, scale, takes_missing=missing == "marginal"))
         self.forgetting, self.refresh_every = forgetting, refresh_every
@@ -313,7 +313,7 @@ class AdditiveFusion(Fusion, Generic[Held]):
 
     # -- the fits to the scores that are there -------------------------------------------------------------------
 
-    def at_places(self, places: Places) -> AdditiveFusion[Held]:
+    def at_places(self, places: Places) -> AdditiveFusion[StatisticT]:
         """Return a fusion of only the scores at these places, with the same parameters, that has learned nothing."""
         fusion = self._fusions.get(places)
         if fusion is None:
@@ -327,18 +327,18 @@ class AdditiveFusion(Fusion, Generic[Held]):
         return {}
 
     @abstractmethod
-    def new_statistic(self) -> Held:
+    def new_statistic(self) -> StatisticT:
         """Return an empty statistic for these parameters."""
 
     @abstractmethod
-    def solve(self, statistic: Held, start: FusionMap | None) -> FusionMap:
+    def solve(self, statistic: StatisticT, start: FusionMap | None) -> FusionMap:
         """Fit the map to a non-empty statistic: see `Additive`."""
 
     def _empty_statistic(self) -> Any:
         complete = self.new_statistic()  # which refuses parameters that are not possible
         return PresentScores(self._statistic_at, self.n_scores) if self._named.takes_missing else complete
 
-    def _statistic_at(self, places: Places) -> Held:
+    def _statistic_at(self, places: Places) -> StatisticT:
         return self.at_places(places).new_statistic()
 
     def _map_of(self, statistic: Any) -> FusionMap:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from streamcal.errors import CapabilityError, InputError, MergeError, SolverError
 from streamcal.learners.engine import Engine
-from streamcal.memories.memory import Held
+from streamcal.memories.memory import StatisticT
 from streamcal.memories.policies import memory_under
 from streamcal.memories.refreshing import Refreshing
 from streamcal.parameters.forgetting import Forever, Forgetting
@@ -41,7 +41,7 @@ class Unsolved:
             logger.warning("%r could not be solved %d times; the map before is served", method, self.count)
 
 
-class Additive(Engine, Generic[Held, Map]):
+class Additive(Engine, Generic[StatisticT, Map]):
     """The memory of a method, and the map that the method fits to it. It is not thread-safe; its maps are.
 
     Parameters
@@ -81,7 +81,7 @@ class Additive(Engine, Generic[Held, Map]):
 
     def __init__(
         self,
-        statistic: Held,
+        statistic: StatisticT,
         forgetting: Forgetting = Forever(),
         refresh_every: int = 1,
         prior: PseudoObservations | None = None,
@@ -146,7 +146,7 @@ class Additive(Engine, Generic[Held, Map]):
             raise MergeError(f"cannot merge {other!r} into {method!r}: class and parameters must be equal")
         if other is method:
             raise MergeError("a calibrator cannot be merged into itself: its observations would count twice")
-        theirs: Additive[Held, Map] = other._engine
+        theirs: Additive[StatisticT, Map] = other._engine
         self.memory.merge(theirs.memory)
         self.changed(theirs.memory.count)
         self.unsolved.count += theirs.unsolved.count
@@ -158,7 +158,7 @@ class Additive(Engine, Generic[Held, Map]):
 
     # -- the map -------------------------------------------------------------------------------------------------
 
-    def present(self, t: float | None) -> Held:
+    def present(self, t: float | None) -> StatisticT:
         """Return the statistic for predictions as of a checked time: read-only, valid until the next change."""
         return self.source.present(t)
 
@@ -171,11 +171,11 @@ class Additive(Engine, Generic[Held, Map]):
             self.solved_for = state
         return self.solved
 
-    def map_of(self, method: Any, statistic: Held) -> Map:
+    def map_of(self, method: Any, statistic: StatisticT) -> Map:
         """Return the map of a statistic, which may be empty; if the solver fails, return the last solved map."""
         return method.empty_map() if statistic.n <= 0.0 else self.solved_or_last(method, statistic)
 
-    def solved_or_last(self, method: Any, statistic: Held) -> Map:
+    def solved_or_last(self, method: Any, statistic: StatisticT) -> Map:
         """Solve; if the solver fails, count this and return the last map, or the empty map if there is none."""
         solution: Map
         try:
@@ -185,7 +185,7 @@ class Additive(Engine, Generic[Held, Map]):
             solution = method.empty_map() if self.solved is None else self.solved
         return solution
 
-    def solving_for(self, method: Any, statistic: Held) -> tuple[int, float]:
+    def solving_for(self, method: Any, statistic: StatisticT) -> tuple[int, float]:
         """Return the version and unit on which the map depends: one solution is enough for each pair."""
         return self.source.version, 1.0 if method.by_ratios else statistic.unit
 

@@ -75,7 +75,7 @@ class Learner(metaclass=Suggesting):
     _step: Callable[[Any, Any, float], None]
     #: Whether the map depends only on ratios of weights, so that it does not change when all weights decay alike.
     by_ratios: bool = False
-    _unit_told = False  # whether times in a shorter unit than seconds have been warned of
+    _warned_of_unit = False  # whether times in a shorter unit than seconds have been warned of
     _first_time: Time | None = None  # of this process: a date with or without a time zone, or a number
     _known: ClassVar[dict[str, type[Learner]]] = {}
 
@@ -191,9 +191,9 @@ class Learner(metaclass=Suggesting):
 
     def _warn_of_unit(self, t: float) -> None:
         factor, unit = shorter_unit(t)
-        needed = "" if self._unit_told else self._needs_seconds(factor)
+        needed = "" if self._warned_of_unit else self._needs_seconds(factor)
         if needed:
-            self._unit_told = True
+            self._warned_of_unit = True
             warn(f"times such as {t:.15g} look like {unit}{needed}")
 
     def _needs_seconds(self, factor: float) -> str:

@@ -59,9 +59,9 @@ class Mixture:
 
     def _share(self) -> None:
         least = min(self.losses)
-        parts = [math.exp((least - one) / self._heaviest) for one in self.losses]
+        parts = [math.exp((least - loss) / self._heaviest) for loss in self.losses]
         total = math.fsum(parts)
-        self._shares = [one / total for one in parts]
+        self._shares = [part / total for part in parts]
 
     def fields(self) -> dict[str, Field]:
         """Return the fields of the state by name."""
@@ -93,11 +93,11 @@ class Candidates(Learner, Generic[Candidate]):
 
     @property
     def bounded_memory(self) -> bool:
-        return all(one.bounded_memory for one in self._candidates)
+        return all(candidate.bounded_memory for candidate in self._candidates)
 
     @property
     def forgets_by_time(self) -> bool:
-        return any(one.forgets_by_time for one in self._candidates)
+        return any(candidate.forgets_by_time for candidate in self._candidates)
 
     @property
     def n(self) -> float:
@@ -109,16 +109,18 @@ class Candidates(Learner, Generic[Candidate]):
         return self.leader.tally()
 
     def _require_times(self, t: FloatArray) -> None:
-        for one in self._candidates:
-            one._require_times(t)
+        for candidate in self._candidates:
+            candidate._require_times(t)
 
     def _require_time(self, t: float) -> None:
-        for one in self._candidates:
-            one._require_time(t)
+        for candidate in self._candidates:
+            candidate._require_time(t)
 
     def _fields(self) -> dict[str, Field]:
         candidates = listed(unread, length=len(self._candidates))
-        written = Field(candidates, lambda: [one._written() for one in self._candidates], self._load_candidates)
+        written = Field(
+            candidates, lambda: [candidate._written() for candidate in self._candidates], self._load_candidates
+        )
         return {**super()._fields(), "candidates": written}
 
     def _load_candidates(self, states: list[Any]) -> None:

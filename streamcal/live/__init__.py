@@ -42,7 +42,7 @@ if TYPE_CHECKING:  # what type checkers and editors see
     from streamcal.live.multicalibrated import Certificate as Certificate
     from streamcal.live.multicalibrated import Group as Group
     from streamcal.live.multicalibrated import Multicalibrated as Multicalibrated
-    from streamcal.live.pairs import PairFound as PairFound
+    from streamcal.live.pairs import PairEffect as PairEffect
     from streamcal.live.segmented import Segmented as Segmented
     from streamcal.live.shadow import Shadow as Shadow
 else:  # the same names, each imported when it is first used
@@ -55,7 +55,7 @@ else:  # the same names, each imported when it is first used
             "streamcal.live.journal": "Journal",
             "streamcal.live.migrating": "migrate",
             "streamcal.live.multicalibrated": "Certificate Group",
-            "streamcal.live.pairs": "PairFound",
+            "streamcal.live.pairs": "PairEffect",
         },
         SAVED | METHODS.by_class,
     )

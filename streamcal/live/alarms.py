@@ -87,7 +87,7 @@ def new_bets(restarting: bool) -> ChangeBets:
     return ChangeBets(LEVELS, SLOPES, PRIOR, IMMEDIATE, 0.0 if restarting else HORIZON)
 
 
-def taken(bets: ChangeBets, p: float, y: float | None, now: int) -> float:
+def stepped(bets: ChangeBets, p: float, y: float | None, now: int) -> float:
     """Update bets by the label y of the probability p, or by the normal score p if y is None; return their value."""
     return float(bets.step_score(p, now) if y is None else bets.step(p, y, now))
 

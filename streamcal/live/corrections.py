@@ -51,19 +51,20 @@ def undo_downsampling(p: Any, rate: float) -> Any:
         raise InputError("rate=0.0 is not possible: without negatives there is no probability; give a number above 0")
     odds = _probabilities(p)
     corrected = odds / (odds + (1.0 - odds) / w)
-    return _as_given(p, corrected)
+    return _shaped_like(p, corrected)
 
 
 def importance_weight(y: Label, rate: float) -> float:
-    """Return the weight that makes a sample of negatives count as all of them: 1, or 1/`rate` of a negative.
+    """Return the weight of a label if only a share `rate` of the negatives is sampled: 1, or 1/`rate` of a negative.
 
-    For learning from a sample what holds of all traffic: `learn_one(score, y, w=importance_weight(y, rate))`, and with
-    late labels `join.resolve(id, y, t, w=importance_weight(y, rate))`.
+    With these weights, a sample teaches the probabilities of all traffic:
+    `learn_one(score, y, w=importance_weight(y, rate))`, and with late labels
+    `join.resolve(id, y, t, w=importance_weight(y, rate))`.
 
     Raises
     ------
     InputError
-        For another label, or a rate that is not above 0 and at most 1.
+        For a label that is not 0 or 1, or a rate that is not above 0 and at most 1.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def shift_prior(p: float, trained: float, served: float) -> float: ...
 @overload
 def shift_prior(p: ArrayLike, trained: float, served: float) -> FloatArray: ...
 def shift_prior(p: Any, trained: float, served: float) -> Any:
-    """Return the probability if positives are as frequent as `served` instead of `trained`, and otherwise look alike.
+    """Return the probability where the share of positives is `served` instead of `trained`, all else being equal.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ def shift_prior(p: Any, trained: float, served: float) -> Any:
         raise InputError(f"trained={trained!r}, served={served!r} are not possible; give numbers between 0 and 1")
     probabilities = _probabilities(p)
     positive, negative = probabilities * (new / old), (1.0 - probabilities) * ((1.0 - new) / (1.0 - old))
-    return _as_given(p, positive / (positive + negative))
+    return _shaped_like(p, positive / (positive + negative))
 
 
 def _share(value: Any, name: str) -> float:
@@ -132,6 +133,6 @@ def _probabilities(p: ArrayLike) -> FloatArray:
     return array
 
 
-def _as_given(p: ArrayLike, result: FloatArray) -> Any:
+def _shaped_like(p: ArrayLike, result: FloatArray) -> Any:
     """Return a float for one probability, or an array like the given one."""
     return like(p, result) if np.ndim(p) else float(result[0])

@@ -64,13 +64,13 @@ def groups_of(
     if weights is not None and weights.ndim:
         if len(weights) != n:
             raise InputError(f"scores and w differ in length: {n} and {len(weights)}; give a weight for each")
-        columns.append([check_weight(one) for one in weights.tolist()])
+        columns.append([check_weight(weight) for weight in weights.tolist()])
     same = 1.0 if weights is None else check_weight(weights.item()) if not weights.ndim else None
     if not columns:
         assert same is not None
         return None, [Group(version, None, same)]
     places: dict[Any, int] = {}
-    of = np.array([places.setdefault(one, len(places)) for one in zip(*columns, strict=True)], dtype=np.int64)
+    of = np.array([places.setdefault(group, len(places)) for group in zip(*columns, strict=True)], dtype=np.int64)
     groups = []
     for each in places:
         levels = tuple((name, level) for name, level in zip(fields, each, strict=False) if level is not None)
@@ -127,7 +127,7 @@ class Groups:
     def load(self, each: list[Group | None], free: list[int]) -> None:
         """Take over what `state` returned; `use` follows for each bucket."""
         self._groups, self._free, self._uses = each, free, [0] * len(each)
-        self._numbers = {one: number for number, one in enumerate(each) if one is not None}
+        self._numbers = {group: number for number, group in enumerate(each) if group is not None}
 
 
 class Bucket:
@@ -191,12 +191,12 @@ class Bucket:
         self.scores = means(first, differences, n, keys % MOST_CELLS, grid)
         self.groups, self.n = _short(keys // MOST_CELLS), _short(n)
         self.rows, self.used, self.of = None, {}, set()
-        self.clicked, self.early = (self._by_row(one) for one in (self.clicked, self.early))
+        self.clicked, self.early = (self._by_row(counts) for counts in (self.clicked, self.early))
 
     def click(self, row: int, *, early: bool) -> None:
         """Count a click of a row."""
         if row >= len(self.clicked):
-            self.clicked, self.early = (self._by_row(one) for one in (self.clicked, self.early))
+            self.clicked, self.early = (self._by_row(counts) for counts in (self.clicked, self.early))
         self.clicked[row] += 1
         self.early[row] += early
 
@@ -212,8 +212,8 @@ class Bucket:
         """Bytes of its columns and of its clicks."""
         columns = (self.scores, self.groups, self.n, self.clicked, self.early)
         rows = 0 if self.rows is None else self.rows.nbytes
-        records = sum(len(one) for one in self.records if one is not None)
-        return rows + records + int(self.clicks.nbytes) + sum(int(one.nbytes) for one in columns)
+        records = sum(len(record) for record in self.records if record is not None)
+        return rows + records + int(self.clicks.nbytes) + sum(int(column.nbytes) for column in columns)
 
 
 def _short(numbers: Whole) -> Whole:

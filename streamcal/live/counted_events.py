@@ -37,7 +37,9 @@ def written(group: Group) -> bytes:
 
 def all_issued(t: FloatArray, scores: FloatArray, of: Whole | None, groups: Sequence[Group]) -> bytes:
     """Encode predictions in columns; `of` are the places of their groups, None where there is one."""
-    return bytes((ISSUES,)) + pack([t, scores, of, json.dumps([[one.version, one.keys, one.w] for one in groups])])
+    return bytes((ISSUES,)) + pack(
+        [t, scores, of, json.dumps([[group.version, group.keys, group.w] for group in groups])]
+    )
 
 
 def resolved(positive: bool, t: float, token: Sequence[int]) -> bytes:

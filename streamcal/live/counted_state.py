@@ -46,7 +46,7 @@ def head_of(join: Any) -> dict[str, Any]:
         "serial": join._serial,
         "versions": [[version, learner.state()] for version, learner in join._versions.items()],
         "newest": join._newest,
-        "groups": [None if one is None else [one.version, one.keys, one.w] for one in groups],
+        "groups": [None if group is None else [group.version, group.keys, group.w] for group in groups],
         "free": free,
         "counts": join.tally(),
         "curve": None if join._curve is None else join._curve.state(),
@@ -74,7 +74,7 @@ def bucket_of(bucket: Bucket) -> dict[str, Any]:
     clicked, early = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     some = min(size, len(bucket.clicked))
     clicked[:some], early[:some] = bucket.clicked[:some], bucket.early[:some]
-    records = None if all(one is None for one in bucket.records) else bucket.records
+    records = None if all(content is None for content in bucket.records) else bucket.records
     return {
         **{name: getattr(bucket, name) for name in ("serial", "place", "first", "issued", "counted", "grown")},
         "learned": bucket.learned,
@@ -90,10 +90,10 @@ def bucket_of(bucket: Bucket) -> dict[str, Any]:
         "delays": list(bucket.delays),
         "sizes": None
         if records is None
-        else np.array([0 if one is None else len(one) for one in records], dtype=np.int64),
+        else np.array([0 if content is None else len(content) for content in records], dtype=np.int64),
         "records": None
         if records is None
-        else b64encode(b"".join([one for one in records if one is not None])).decode(),
+        else b64encode(b"".join([content for content in records if content is not None])).decode(),
     }
 
 
@@ -107,7 +107,7 @@ def read(state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Bu
         "serial": whole(),
         "versions": listed(row(version, VersionLearner.loaded)),
         "newest": version,
-        "groups": listed(maybe(lambda one: group_of(*group(one)))),
+        "groups": listed(maybe(lambda value: group_of(*group(value)))),
         "free": listed(whole()),
         "counts": record(dict.fromkeys(COUNTS, whole(0, MOST))),
         "curve": maybe(lambda value: DelayCurve.loaded(value, early, params["horizon"], params["early_share"])),
@@ -122,16 +122,16 @@ def read(state: Any, params: Mapping[str, Any]) -> tuple[dict[str, Any], list[Bu
     head["versions"] = dict(head["versions"])
     ensure(head["newest"] in head["versions"], "the newest version has no calibration")
     ensure(isinstance(head["held"], (list, Iterator)), "buckets are in no list")
-    missing = [place for place, one in enumerate(head["groups"]) if one is None]
+    missing = [place for place, group in enumerate(head["groups"]) if group is None]
     ensure(sorted(head["free"]) == missing, "groups that are free are not those missing")
-    present = [one for one in head["groups"] if one is not None]
+    present = [group for group in head["groups"] if group is not None]
     ensure(len(set(present)) == len(present), "a group is there twice")
-    buckets = [_bucket(one, params, head) for one in head["held"]]
-    serials = [one.serial for one in buckets]
+    buckets = [_bucket(bucket, params, head) for bucket in head["held"]]
+    serials = [bucket.serial for bucket in buckets]
     ensure(
         serials == sorted(set(serials)) and (not serials or serials[-1] < head["serial"]), "buckets are not in order"
     )
-    ensure(all(one.rows is None for one in buckets[:-1]), "a bucket is open that is not the last one")
+    ensure(all(bucket.rows is None for bucket in buckets[:-1]), "a bucket is open that is not the last one")
     return head, buckets
 
 
@@ -142,40 +142,40 @@ def _bucket(value: Any, params: Mapping[str, Any], head: Mapping[str, Any]) -> B
     fields = {**dict.fromkeys(names, whole()), **columns, "place": whole(-MOST), "learned": flag, "open": flag}
     fields |= {"scores": numbers(None), "differences": maybe(numbers(None)), "exact": flag, "clicks": counts()}
     fields |= {"delays": listed(whole(), CELLS + 2), "sizes": maybe(counts()), "records": maybe(text(2**31))}
-    one = record(fields)(value)
-    size = len(one["keys"])
-    ensure(all(len(one[name]) == size for name in (*columns, "scores")), "rows have columns of several lengths")
+    saved = record(fields)(value)
+    size = len(saved["keys"])
+    ensure(all(len(saved[name]) == size for name in (*columns, "scores")), "rows have columns of several lengths")
     bits = params["click_bits"]
-    ensure(not len(one["clicks"]) or int(one["clicks"].max()) < bits, "a click is beyond the end")
-    groups = one["keys"] // MOST_CELLS if one["open"] else one["keys"]
+    ensure(not len(saved["clicks"]) or int(saved["clicks"].max()) < bits, "a click is beyond the end")
+    groups = saved["keys"] // MOST_CELLS if saved["open"] else saved["keys"]
     known = head["groups"]
     ensure(all(place < len(known) and known[place] is not None for place in np.unique(groups).tolist()), "no group")
     bucket = Bucket(
-        one["serial"], one["place"], one["first"], ClickFilter(bits, one["clicks"].tolist(), one["exact"]), 0
+        saved["serial"], saved["place"], saved["first"], ClickFilter(bits, saved["clicks"].tolist(), saved["exact"]), 0
     )
-    bucket.issued, bucket.counted, bucket.grown = one["issued"], one["counted"], one["grown"]
-    bucket.delays, bucket.learned, bucket.records = one["delays"], one["learned"], _records(one, size)
+    bucket.issued, bucket.counted, bucket.grown = saved["issued"], saved["counted"], saved["grown"]
+    bucket.delays, bucket.learned, bucket.records = saved["delays"], saved["learned"], _records(saved, size)
     ensure(1 <= bucket.grown <= CELLS + 1 and bucket.counted <= bucket.issued, "a bucket counts what it has not")
-    ensure(bucket.learned or (one["clicked"] <= one["n"]).all(), "there are more clicks than predictions")
-    ensure((one["early"] <= one["clicked"]).all(), "there are more early clicks than clicks")
-    short = {name: one[name].astype(np.int32) for name in ("n", "clicked", "early")}
+    ensure(bucket.learned or (saved["clicked"] <= saved["n"]).all(), "there are more clicks than predictions")
+    ensure((saved["early"] <= saved["clicked"]).all(), "there are more early clicks than clicks")
+    short = {name: saved[name].astype(np.int32) for name in ("n", "clicked", "early")}
     bucket.clicked, bucket.early = short["clicked"], short["early"]
-    if one["open"]:
-        ensure(one["differences"] is not None and len(one["differences"]) == size, "an open bucket has no sums")
-        ensure(len(np.unique(one["keys"])) == size, "a row is there twice")
-        bucket.rows = CountedRows(one["keys"], one["scores"], one["differences"], one["n"])
+    if saved["open"]:
+        ensure(saved["differences"] is not None and len(saved["differences"]) == size, "an open bucket has no sums")
+        ensure(len(np.unique(saved["keys"])) == size, "a row is there twice")
+        bucket.rows = CountedRows(saved["keys"], saved["scores"], saved["differences"], saved["n"])
         bucket.of = set(groups.tolist())
     else:
-        bucket.rows, bucket.scores, bucket.n, bucket.groups = None, one["scores"], short["n"], groups.astype(np.int32)
+        bucket.rows, bucket.scores, bucket.n, bucket.groups = None, saved["scores"], short["n"], groups.astype(np.int32)
     return bucket
 
 
-def _records(one: Mapping[str, Any], size: int) -> list[bytes | None]:
+def _records(saved: Mapping[str, Any], size: int) -> list[bytes | None]:
     """Read what is remembered of the predictions of each row."""
-    if one["sizes"] is None:
-        return [None] * size if not one["learned"] else []
-    ensure(len(one["sizes"]) == size and one["records"] is not None, "what is remembered is of other rows")
-    content, ends = b64decode(one["records"], validate=True), np.cumsum(one["sizes"])
+    if saved["sizes"] is None:
+        return [None] * size if not saved["learned"] else []
+    ensure(len(saved["sizes"]) == size and saved["records"] is not None, "what is remembered is of other rows")
+    content, ends = b64decode(saved["records"], validate=True), np.cumsum(saved["sizes"])
     ensure((int(ends[-1]) if size else 0) == len(content), "more or less is remembered than there are rows")
     return [content[a:b] if a < b else None for a, b in pairwise([0, *ends.tolist()])]
 

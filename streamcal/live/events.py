@@ -41,11 +41,11 @@ _WRITTEN: dict[tuple[Any, ...], bytes] = {}
 _ADVANCED = struct.Struct("<Bd")
 
 
-def issued(one: Issued) -> bytes:
+def issued(prediction: Issued) -> bytes:
     """Encode an impression and the probability that was issued for it."""
-    plain = one.version is None and one.keys is None and one.w == 1.0
-    rest = None if plain else _more(one.version, one.keys, one.w)
-    event: bytes = issued_event(one.id, one.t, one.score, one.p, rest)
+    plain = prediction.version is None and prediction.keys is None and prediction.w == 1.0
+    rest = None if plain else _more(prediction.version, prediction.keys, prediction.w)
+    event: bytes = issued_event(prediction.id, prediction.t, prediction.score, prediction.p, rest)
     return event
 
 

@@ -61,7 +61,7 @@ def level_table(cal: Segmented) -> list[LevelRow]:
     for place in range(len(cal.by) + 1):
         for level in cal._chain.levels(place):
             texts = tuple(map(str, level)) if isinstance(level, tuple) else (str(level),)
-            terms = [one for part in cal._chain.terms(place, level) for one in part]
+            terms = [term for part in cal._chain.terms(place, level) for term in part]
             rows.append(LevelRow(place, texts if place < len(cal.by) else (), tuple(terms)))
     return rows
 
@@ -192,7 +192,7 @@ def _first(z: str, weights: list[float]) -> str:
 def _second(z: str, weights: list[float]) -> str:
     """Write SQL for the log-odds of the mixture of the second order's members."""
     offsets = [f"({z} + l.{name})" for name in SECOND[:2]]
-    return _mixed([literal(one) for one in weights], [z, *offsets, _line(z, *SECOND[2:])])
+    return _mixed([literal(weight) for weight in weights], [z, *offsets, _line(z, *SECOND[2:])])
 
 
 def _line(z: str, intercept: str, slope: str) -> str:

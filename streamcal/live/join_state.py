@@ -36,7 +36,7 @@ def head_of(join: Any) -> dict[str, Any]:  # a `LabelJoin`, whose module imports
     now, table = join._now, join._now.table
     places = {id: table.place_of(id) for _, _, _, id in now.ages}
     numbers = {id: table.number(place) for id, place in places.items() if place >= 0}
-    ages = [list(one) for one in sorted(now.ages, key=lambda one: one[:3]) if numbers.get(one[3]) == one[1]]
+    ages = [list(age) for age in sorted(now.ages, key=lambda age: age[:3]) if numbers.get(age[3]) == age[1]]
     written = {
         "clock": None if math.isinf(now.clock) else now.clock,
         "number": now.number,
@@ -167,10 +167,10 @@ def _written_records(records: Any, size: int) -> Any:
     if records is None:
         return None
     if isinstance(records, list):
-        sizes = np.array([0 if one is None else len(one) for one in records], dtype=np.int64)
+        sizes = np.array([0 if packed is None else len(packed) for packed in records], dtype=np.int64)
         if not sizes.any():
             return None
-        content = np.frombuffer(b"".join([one for one in records if one is not None]), dtype=np.int8)
+        content = np.frombuffer(b"".join([packed for packed in records if packed is not None]), dtype=np.int8)
     else:
         sizes, content = np.full(size, records.shape[1], dtype=np.int64), records.ravel().view(np.int8)
     return {"sizes": sizes, "values": content}
@@ -203,7 +203,7 @@ def read(state: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     now = PendingSteps(table, params["horizon"], early, params["late"])
     now.clock = -math.inf if read["clock"] is None else read["clock"]
     now.number, now.unlearned, now.counts = read["number"], table.end - read["waiting"], read["counts"]
-    now.ages = sorted(read["ages"], key=lambda one: one[:3])  # and so a heap
+    now.ages = sorted(read["ages"], key=lambda age: age[:3])  # and so a heap
     contents: dict[str, Any] = {name: read[name] for name in ("newest", "stride", "curve", "note")}
     contents["now"], contents["versions"] = now, dict(read["versions"])
     contents["aside"] = aside = OrderedDict((id, Outcome(yes, no, t, 0, w)) for id, yes, no, t, w in read["aside"])
@@ -212,7 +212,7 @@ def read(state: Any, params: Mapping[str, Any]) -> dict[str, Any]:
     ensure(len(contents["versions"]) == len(read["versions"]), "a version is there twice")
     ensure(not table.has_twice(), "an id is there twice")
     ensure(len(aside) == len(read["aside"]) <= params["max_unknown"], "there are too many outcomes")
-    ensure(all(one.positive or one.negative for one in aside.values()), "no label")
+    ensure(all(outcome.positive or outcome.negative for outcome in aside.values()), "no label")
     ensure(read["stride"] == 1 or read["next_stride"] is not None, "predictions are thinned out since no time")
     _require_order(now, now.soonest if read["curve"] is None else read["curve"].hold)
     _require_ages(now, [] if read["curve"] is None else read["curve"].edges)
@@ -242,7 +242,7 @@ def _read_columns(table: PendingTable, value: Any) -> None:
     versions, version_of = read["version"] or (None, None)
     keys, keys_of = read["keys"] or (None, None)
     parts = (read["id"], read["score"], read["t"], read["w"], at, read["number"], version_of, keys_of, read["records"])
-    ensure(all(one is None or len(one) == size for one in parts), "predictions have columns of several lengths")
+    ensure(all(part is None or len(part) == size for part in parts), "predictions have columns of several lengths")
     ids = read["id"]
     whole_ids = {"key": ids, "flags": np.zeros(size, dtype=np.uint8), "sizes": None, "texts": None}
     columns = whole_ids if isinstance(ids, np.ndarray) else table.keyed(ids)
@@ -260,7 +260,7 @@ def _read_outcomes(columns: dict[str, Any], read: dict[str, Any], size: int) -> 
     positive, negative = (np.array(read[name], dtype=np.bool_) for name in ("positive", "negative"))
     cell, weight = read["cell"], read["weight"]
     parts = (positive, negative, when, cell, weight)
-    ensure(all(one is None or len(one) == len(of) for one in parts), "outcomes have columns of several lengths")
+    ensure(all(part is None or len(part) == len(of) for part in parts), "outcomes have columns of several lengths")
     ensure(not len(of) or int(of[-1]) < size, "an outcome is that of no prediction")
     ensure(bool((np.diff(of) > 0).all()), "outcomes are not in the order of their predictions")
     ensure(bool((positive | negative).all()), "no label")
@@ -276,7 +276,7 @@ def _read_outcomes(columns: dict[str, Any], read: dict[str, Any], size: int) -> 
         columns["cell"][of] = cell
     if weight is not None:
         columns["outcome_w"] = np.full(size, np.nan)
-        columns["outcome_w"][of] = [np.nan if one is None else one for one in weight]
+        columns["outcome_w"][of] = [np.nan if w is None else w for w in weight]
 
 
 def _ids(value: Any) -> Any:
@@ -287,8 +287,8 @@ def _ids(value: Any) -> Any:
     ids: list[Id] = [*value.split("\n")] if isinstance(value, str) else listed(unread)(value)
     if isinstance(value, str) and _are_plain(value, ids):
         return ids
-    for one in ids:
-        known = (one.__class__ is str and is_plain(one)) or (isinstance(one, (str, int)) and check_id(one) == one)
+    for id in ids:
+        known = (id.__class__ is str and is_plain(id)) or (isinstance(id, (str, int)) and check_id(id) == id)
         ensure(known, "an id is not as written")
     return ids
 
@@ -298,7 +298,7 @@ def _are_plain(text: str, ids: Sequence[Any]) -> bool:
     sizes = list(map(len, ids))
     if not (min(sizes) > 0 and max(sizes) <= 64 and text.replace("\n", "").isprintable()):
         return False
-    return not any(first.isdigit() or first == "-" for first in {one[0] for one in ids})
+    return not any(first.isdigit() or first == "-" for first in {id[0] for id in ids})
 
 
 def _places(value: Any, number: int) -> IntArray:

@@ -57,9 +57,9 @@ MOVED_PAGES, MOSTLY_FREE = 4_000, 0.7
 
 
 class Journal(Database):
-    """A file of events, of which none that was acknowledged is lost, and none is there twice.
+    """A file of events: no acknowledged event is lost, and none is stored twice.
 
-    `append` takes an event into memory, `acknowledge` returns when all events so far are on the disk. All of them are
+    `append` keeps an event in memory; `acknowledge` returns when all events so far are on the disk. All of them are
     written in one transaction (group commit), so that it pays to acknowledge many at once: threads that call
     `acknowledge` while another one writes are served together by the next write. A `snapshot` takes the place of the
     events that led to it.
@@ -67,7 +67,7 @@ class Journal(Database):
     Parameters
     ----------
     path : str or path
-        The file; it is made if it is not there. Beside it SQLite keeps a file of the same name and `-wal`.
+        The file, created if missing. SQLite keeps a second file beside it, whose name ends in `-wal`.
 
     Raises
     ------
@@ -169,7 +169,7 @@ class Journal(Database):
             raise StateError(f"{self.path}: the journal is closed; open it again")
 
     def append(self, event: bytes) -> None:
-        """Take an event. It may be lost until `acknowledge` has returned.
+        """Append an event, which may be lost until `acknowledge` has returned.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class Journal(Database):
         self.append_many(1, SIZE.pack(len(event)) + event)
 
     def append_many(self, count: int, content: bytes | bytearray) -> None:
-        """Take events in order, as `append` takes one; each has its size before it, a `SIZE`."""
+        """Append events in order; each is preceded by its size, a `SIZE`."""
         self.require_room()
         with self._guard:
             self._events.append((count, content))
@@ -203,10 +203,10 @@ class Journal(Database):
         wanted = self.n
         with self._writing:
             if self.durable < wanted:  # otherwise the thread before has written them
-                self._write(self._taken(self.n))
+                self._write(self._pop(self.n))
         return self.durable
 
-    def _taken(self, upto: int) -> list[Written]:
+    def _pop(self, upto: int) -> list[Written]:
         """Remove and return the events in memory up to this number that are not on the disk."""
         with self._guard:
             wanted, place = upto - self.durable, 0
@@ -218,22 +218,22 @@ class Journal(Database):
                     count = wanted
                 wanted -= count
                 place += 1
-            taken, self._events = self._events[:place], self._events[place:]
-            self._bytes -= sum(len(content) for _, content in taken)
-        return taken
+            events, self._events = self._events[:place], self._events[place:]
+            self._bytes -= sum(len(content) for _, content in events)
+        return events
 
-    def _put_back(self, taken: list[Written]) -> None:
+    def _put_back(self, events: list[Written]) -> None:
         with self._guard:
-            self._events = taken + self._events
-            self._bytes += sum(len(content) for _, content in taken)
+            self._events = events + self._events
+            self._bytes += sum(len(content) for _, content in events)
 
-    def _write(self, taken: list[Written]) -> None:
+    def _write(self, events: list[Written]) -> None:
         """Write events in one row."""
-        blob = b"".join([content for _, content in taken])
-        row = self.durable, _count(taken), zlib.crc32(blob), blob
-        self._transact(taken, [("INSERT INTO log VALUES (?, ?, ?, ?)", row)])
+        blob = b"".join([content for _, content in events])
+        row = self.durable, _count(events), zlib.crc32(blob), blob
+        self._transact(events, [("INSERT INTO log VALUES (?, ?, ?, ?)", row)])
 
-    def _transact(self, taken: list[Written], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
+    def _transact(self, events: list[Written], statements: list[tuple[str, tuple[Any, ...]]]) -> None:
         """Run statements that put these events on the disk, in one transaction; after an error the events are kept.
 
         One statement alone is a transaction: this thread then waits once for the other ones of the process.
@@ -248,7 +248,7 @@ class Journal(Database):
                 self._database.execute("COMMIT")
         except sqlite3.Error as error:
             self._roll_back()
-            self._put_back(taken)
+            self._put_back(events)
             raise StateError(
                 f"{self.path}: the journal cannot be written: {error}; {_count(self._events)} events are kept in "
                 "memory, to be written by the next acknowledge()"
@@ -256,11 +256,11 @@ class Journal(Database):
         except BaseException:  # an interrupt, before the transaction ended or after it
             self._roll_back()
             if self._number() > self.durable:
-                self.durable += _count(taken)
+                self.durable += _count(events)
             else:
-                self._put_back(taken)
+                self._put_back(events)
             raise
-        self.durable += _count(taken)
+        self.durable += _count(events)
 
     def _roll_back(self) -> None:
         """End a transaction that is open, with nothing written."""
@@ -268,12 +268,12 @@ class Journal(Database):
             self._database.execute("ROLLBACK")
 
     def snapshot(self, state: bytes | Iterable[bytes | bytearray], upto: int | None = None) -> None:
-        """Write a state in place of the events that led to it, and give their room on the disk back.
+        """Replace the events that led to a state by the state, and free their space on the disk.
 
         Parameters
         ----------
         state : bytes or iterable of bytes
-            Such as of `to_bytes`, or its parts, of which only one at a time is in memory. It is compressed.
+            The state, such as from `to_bytes`, or its parts, of which one at a time is in memory. It is compressed.
         upto : int, optional
             The number of events that led to it; all so far by default.
 
@@ -291,7 +291,7 @@ class Journal(Database):
 
     @staticmethod
     def compressed(part: bytes | bytearray) -> bytes | bytearray:
-        """Return a part of a state as `Parts.add` takes it, maybe in its own memory; another process may do it."""
+        """Return a part of a state compressed, as `Parts.add` accepts it; another process may call this."""
         beginning = part[:TRIED]
         if len(zlib.compress(beginning, 1)) <= WORTHWHILE * len(beginning):
             return zlib.compress(part, 1) + DEFLATED
@@ -323,7 +323,7 @@ class Journal(Database):
         return Parts(self, upto, last + 1)
 
     def tidy(self) -> bool:
-        """Give the room of some events and parts before the last snapshot back, some 4 MB: others need not wait long.
+        """Free some 4 MB of events and parts before the last snapshot, so that other threads do not wait long.
 
         Returns
         -------
@@ -455,7 +455,7 @@ class Journal(Database):
             raise StateError(f"{self.path}: the journal is damaged: {message}; use a copy that is whole")
 
     def backup(self, path: str | os.PathLike[str]) -> int:
-        """Write a copy of the journal as of now to another file, which is replaced when it is whole.
+        """Copy the present journal to another file, which is replaced once the copy is complete.
 
         Other threads continue to append and acknowledge; events acknowledged meanwhile are in the copy too. The
         copy is a journal that can be opened like this one.
@@ -468,7 +468,7 @@ class Journal(Database):
         Returns
         -------
         int
-            The number of events that the copy has, those before its snapshot included.
+            The number of events in the copy, those before its snapshot included.
 
         Raises
         ------
@@ -514,7 +514,7 @@ class Journal(Database):
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def discard(self) -> None:
-        """Drop the events that are not on the disk, of a caller who failed between two of its own steps."""
+        """Drop the events that are not on the disk, after the caller has failed between two steps of its own."""
         with self._guard:
             self.n -= _count(self._events)
             self._events, self._bytes = [], 0
@@ -584,9 +584,9 @@ class Parts:
         journal.require_own()
         with journal._writing:
             rows = [] if self._last is None else [self._row(self._last)]
-            taken = journal._taken(max(self._upto, journal.durable))
+            events = journal._pop(max(self._upto, journal.durable))
             whole = self._upto, self._number, self._written
-            journal._transact(taken, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])
+            journal._transact(events, [*rows, ("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", whole)])
 
 
 def event_at(piece: bytes, at: int) -> tuple[int, bytes]:

@@ -179,7 +179,7 @@ class LevelRows:
         self._owner, self._number, self._chain = owner, number, chain
         self._base = number, chain  # the last row on the disk
         self._pending: dict[tuple[int, str], tuple[int, int, bytes]] = {}
-        self._kept: list[int] = []  # numbers of the states taken
+        self._states: list[int] = []  # numbers of the states taken
         self._written, self._size, self._generation = 0, 0, -1
         self.joined = False  # to what says which states are safe, with `stored`: a journal, or a run with a state file
         if owner is not None:
@@ -203,13 +203,13 @@ class LevelRows:
         number, chain = self._base
         chains = store.rows("SELECT chain FROM levels WHERE owner = ? AND number = ?", self._owner, number)
         row = store.rows("SELECT kept FROM owners WHERE owner = ?", self._owner)
-        kept_numbers = [int(one) for one in json.loads(row[0][0])] if row else []
-        if chains != [(chain,)] or (number != self._head() and number not in kept_numbers):
+        numbers = [int(value) for value in json.loads(row[0][0])] if row else []
+        if chains != [(chain,)] or (number != self._head() and number not in numbers):
             raise StateError(
                 f"the store of levels {self.path} does not have those of this state: it belongs to another one, or "
                 f"a copy has gone on since; of a store only the last {STATES} states can be loaded"
             )
-        self._kept = [one for one in kept_numbers if one <= number]
+        self._states = [earlier for earlier in numbers if earlier <= number]
         self._generation = store.generation
 
     def _opened(self) -> LevelStore:
@@ -301,28 +301,24 @@ class LevelRows:
         self.require()
         self.flush()
         number = self._base[0]
-        if number not in self._kept:
-            kept_numbers = [*self._kept, number]
-            self._keep(
-                [*kept_numbers[:1], *kept_numbers[1:][-STATES_OF_JOIN:]] if self.joined else kept_numbers[-STATES:]
-            )
+        if number not in self._states:
+            numbers = [*self._states, number]
+            self._keep([*numbers[:1], *numbers[1:][-STATES_OF_JOIN:]] if self.joined else numbers[-STATES:])
         return [int(self._owner or 0), *self._base]
 
-    def _keep(self, kept_numbers: list[int]) -> None:
-        self._opened().transact(
-            [("UPDATE owners SET kept = ? WHERE owner = ?", [(json.dumps(kept_numbers), self._owner)])]
-        )
-        self._kept = kept_numbers
+    def _keep(self, numbers: list[int]) -> None:
+        self._opened().transact([("UPDATE owners SET kept = ? WHERE owner = ?", [(json.dumps(numbers), self._owner)])])
+        self._states = numbers
 
     def stored(self, number: int) -> None:
         """Keep no state before that with this number, which is safe."""
-        if self._kept and self._kept[0] < number:
-            self._keep([one for one in self._kept if one >= number])
+        if self._states and self._states[0] < number:
+            self._keep([state for state in self._states if state >= number])
 
     def compact(self) -> None:
         """Drop rows that no state needs that is kept: of a level each of them needs one."""
-        ends = [*self._kept, self._base[0]]
-        starts = [0, *self._kept]
+        ends = [*self._states, self._base[0]]
+        starts = [0, *self._states]
         spans = [(self._owner, start, end, end) for start, end in zip(starts, ends, strict=True) if start < end]
         store = self._opened()
         store.transact([(_DROP, spans)])
@@ -353,7 +349,7 @@ def _name(level: Level) -> str:
     ('"a"', '3', '["a",3]')
     """
     if level.__class__ is tuple:
-        return f"[{','.join([_name(one) for one in level])}]"
+        return f"[{','.join([_name(part) for part in level])}]"
     return _text(level) if isinstance(level, str) else int.__repr__(level)
 
 

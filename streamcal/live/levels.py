@@ -140,18 +140,18 @@ def levels_in(fields: Sequence[Field], names: Sequence[str], keys: Any) -> list[
     return levels
 
 
-def given_level(field: Field, level: Any) -> Level:
+def checked_level(field: Field, level: Any) -> Level:
     """Return the level that a caller gives for a field in the form in which it is kept; `InputError` unless it is one.
 
     Examples
     --------
-    >>> given_level("page", "7"), given_level(("page", "device"), (7, "a"))
+    >>> checked_level("page", "7"), checked_level(("page", "device"), (7, "a"))
     (7, (7, 'a'))
     """
     parts, apart = parts_of(field), level if isinstance(field, tuple) else (level,)
     if not isinstance(apart, tuple) or len(apart) != len(parts):
         raise InputError(f"level {level!r} of {field!r} is not possible; give a tuple, a level for each field")
-    checked = [level_of(part, one) for part, one in zip(parts, apart, strict=True)]
+    checked = [level_of(part, value) for part, value in zip(parts, apart, strict=True)]
     whole = whole_level(checked) if isinstance(field, tuple) else checked[0]
     if whole is None:
         raise InputError(f"level {level!r} of {field!r} is missing; give one that can be there")
@@ -202,7 +202,7 @@ def column_of(name: str, values: Any, length: int) -> list[str | int | None]:
     try:
         distinct = dict.fromkeys(column)
     except (TypeError, ValueError):  # a list is no key of a dict
-        place, level = next((i, one) for i, one in enumerate(column) if not _can_be_key(one))
+        place, level = next((i, level) for i, level in enumerate(column) if not _can_be_key(level))
         shown = str(level)[:60]
         raise InputError(f"keys[{name!r}][{place}] = {shown} is not possible; give a text or a whole number") from None
     known = {}

@@ -23,7 +23,7 @@ from streamcal.parameters.types import Time
 class Migrated(NamedTuple):
     """The result of migrating a journal."""
 
-    kept: bool  #: whether the calibrator is that of the journal, with all that it has learned
+    same_calibrator: bool  #: whether the calibrator is that of the journal, with all that it has learned
     learned: int  #: labels of predictions still remembered that a new calibrator has learned
     #: Predictions dropped, since their labels were learned before the new time, or differ by the new horizon.
     forgotten: int
@@ -39,11 +39,11 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     Parameters
     ----------
     journal : Journal
-        That of the join before; no join must use it.
+        The journal of the earlier join; no join may be using it.
     join : LabelJoin
-        A new join with the parameters that are wanted, without a journal. It is used up.
+        A new join with the wanted parameters and without a journal. Do not use it afterwards.
     clock : float or datetime, optional
-        The present time, in seconds if it is a number. If the clock of the journal is later, because that of a machine
+        The present time, in seconds if it is a number. If the clock of the journal is later, because a machine's clock
         was wrong, it is turned back, and predictions issued later count as issued now. Otherwise no label would be
         learned until then. A calibrator that forgets by time is then replaced by a new one: to it, new labels are old.
 
@@ -55,18 +55,18 @@ def migrate(journal: Journal, join: LabelJoin, clock: Time | None = None) -> Mig
     Raises
     ------
     InputError
-        If `clock` is no time, or `join` counts.
+        If `clock` is no time, or `join` is a `CountedJoin`.
     StateError
-        If the journal is damaged or counts, scores are on another scale, or levels are in a store. Nothing is changed
-        then.
+        If the journal is damaged or of a `CountedJoin`, scores are on another scale, or levels are in a store. Nothing
+        is changed then.
 
     Notes
     -----
-    With a shorter horizon, labels whose time has come by it are learned at once. With a longer one, predictions whose
-    labels were learned before their new time are forgotten if the calibrator is kept, so that no label is learned
-    twice. So are those whose click counts by only one of the two horizons, each with its `late`. A click that comes
-    later is one of an unknown id. The share of early clicks is estimated again from the clicks that are remembered. The
-    journal is rewritten in one transaction.
+    With a shorter horizon, labels that are due by it are learned at once. With a longer one, predictions whose labels
+    were learned before their new time are forgotten if the calibrator is kept, so that no label is learned twice. So
+    are those whose click counts by only one of the two horizons, each with its `late`. Their later clicks count as of
+    unknown ids. The share of early clicks is estimated again from the clicks that are remembered. The journal is
+    rewritten in one transaction.
 
     Examples
     --------
@@ -125,11 +125,11 @@ def _moved(join: LabelJoin, wanted: object) -> bool:
     for place in range(table.first, table.end):
         remembered = table.record(place)
         if remembered is not None:
-            one = issued_at(table, place)
-            learner = join._versions.get(one.version)
-            record = None if learner is None else record_in_shadow(learner, one, remembered, inside=inside)
+            prediction = issued_at(table, place)
+            learner = join._versions.get(prediction.version)
+            record = None if learner is None else record_in_shadow(learner, prediction, remembered, inside=inside)
             table.set_record(place, record)
-    join._versions = {name: in_shadow(one, shadow if inside else None) for name, one in join._versions.items()}
+    join._versions = {name: in_shadow(learner, shadow if inside else None) for name, learner in join._versions.items()}
     return True
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from streamcal.errors import CapabilityError, InputError, MergeError
 from streamcal.kernels.common.fast_path import plain_keys
-from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, taken
+from streamcal.live.alarms import Alarm, Segment, alarm_of, new_bets, stepped
 from streamcal.live.levels import LONGEST_LEVEL, check_field, column_of, level_of
 from streamcal.live.segments import SegmentFamily, bets_fields, loaded
 from streamcal.metrics.base import check_forecasts, check_probabilities, check_probability, check_true
@@ -31,7 +31,7 @@ DEFAULT_ALPHA = 0.05
 
 
 class CalibrationMonitor(WithState):
-    """An alarm that is raised where outcomes contradict the probabilities issued for them, as soon as they do.
+    """An alarm that is raised as soon as outcomes contradict the probabilities that were issued for them.
 
     Twelve bets are made on every outcome, each against the issued probability p with log-odds x: that events are more
     or less frequent, σ(x + a), or depend more or less on the prediction, σ(x + b·(x − x̄)), x̄ being the mean log-odds
@@ -71,11 +71,11 @@ class CalibrationMonitor(WithState):
     -----
     The bounds are valid for any model, drift and traffic, provided that each p was fixed before its outcome, and that
     the order of outcomes does not depend on them. Give them in the order of issue, once the horizon of late labels has
-    passed. Clicks on arrival and the rest by time-out are not in such an order.
+    passed. An order in which clicks come on arrival and negatives at a time-out does.
 
-    There are no weights: the likelihood ratio to the power of a weight has no mean of 1. Counts of equal outcomes are
-    as many updates. A probability of exactly 0 or 1 is a certainty: its outcome is only counted, and its opposite
-    raises an alarm at once, with an infinite e-value.
+    Outcomes have no weights: the mean of a likelihood ratio raised to a weight is not 1. Add n equal outcomes by n
+    updates. A probability of exactly 0 or 1 is a certainty: its outcome is only counted, and its opposite raises an
+    alarm at once, with an infinite e-value.
 
     Cost: O(1) for an outcome and for each of its segments. `update_many` without keys is faster.
 
@@ -132,7 +132,7 @@ class CalibrationMonitor(WithState):
 
     @property
     def n(self) -> int:
-        """Number of outcomes given."""
+        """Number of outcomes added."""
         return self._count
 
     @property
@@ -145,19 +145,19 @@ class CalibrationMonitor(WithState):
 
     @property
     def e_values(self) -> dict[Segment, float]:
-        """The same of each segment held."""
+        """The e-value of each segment in memory."""
         return self._family.e_values()
 
     @property
     def alarmed(self) -> list[Segment | None]:
-        """With `alpha`, what has raised its alarm: None for all outcomes, and segments in the order of their alarms."""
+        """With `alpha`, the segments with an alarm, in the order of alarms; None stands for all outcomes."""
         return [*([None] if self._stopped else []), *self._family.rejected]
 
     def discoveries(self) -> list[Segment]:
-        """Return the segments that the e-BH procedure rejects, which finds the most of all procedures here.
+        """Return the segments that the e-BH procedure rejects: those with an alarm, and maybe more.
 
-        Every segment with an alarm is among them, and segments which have none but would have one together. Their
-        false discovery rate is at most α, whenever this is called. O(s log s) for s segments.
+        Segments without an alarm are among them if their evidence suffices together. The false discovery rate is at
+        most α, whenever this is called. O(s log s) for s segments.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class CalibrationMonitor(WithState):
                 return None
             if value >= self._threshold:
                 self._count += 1
-                return self._tell([self._alarm(y_pred)])
+                return self._report([self._alarm(y_pred)])
         label = check_true(y_true)
         return self.update_checked(check_probability(y_pred), label, segments_of(keys) if keyed else ())
 
@@ -214,7 +214,7 @@ class CalibrationMonitor(WithState):
         """Update by checked values: p in [0, 1], y 0.0 or 1.0, and pairs of a field and a level."""
         self._watch(of_pits=False)
         alarms = self._take(p, y, segments)
-        return self._tell(alarms) if alarms else None
+        return self._report(alarms) if alarms else None
 
     def update_pit(self, u: float, keys: Mapping[str, str | int] | None = None) -> Alarm | None:
         """Add one outcome of a predictive distribution, otherwise as `update`.
@@ -239,7 +239,7 @@ class CalibrationMonitor(WithState):
         z, segments = float(normal_scores(probability)), segments_of(keys) if _there(keys) else ()
         self._note_pits([probability])
         self._watch(of_pits=True)
-        return self._tell(self._take(z, None, segments))
+        return self._report(self._take(z, None, segments))
 
     def update_many(
         self, y_true: ArrayLike, y_pred: ArrayLike, keys: Mapping[str, Iterable[str | int]] | None = None
@@ -293,14 +293,14 @@ class CalibrationMonitor(WithState):
         else:
             labels = [None] * len(p) if y is None else y.tolist()
             alarms = [alarm for row in zip(p.tolist(), labels, rows, strict=True) for alarm in self._take(*row)]
-        self._tell(alarms)
+        self._report(alarms)
         return alarms
 
     def _take(self, p: float, y: float | None, segments: Iterable[Segment]) -> list[Alarm]:
         """Return the alarms raised by one checked outcome: a probability and a label, or a normal score and None."""
         self._count = now = self._count + 1
         alarms = []
-        if not self._stopped and taken(self._bets, p, y, now) >= self._threshold:
+        if not self._stopped and stepped(self._bets, p, y, now) >= self._threshold:
             alarms.append(self._alarm(p))
         for segment in segments:
             alarm = self._family.step(segment, p, y, now)
@@ -331,7 +331,7 @@ class CalibrationMonitor(WithState):
             self._stopped = True
         return alarm
 
-    def _tell(self, alarms: list[Alarm]) -> Alarm | None:
+    def _report(self, alarms: list[Alarm]) -> Alarm | None:
         """Pass each alarm on, or log it where nobody listens, and return the first."""
         for alarm in alarms:
             if self.on_alarm is None:
@@ -347,9 +347,9 @@ class CalibrationMonitor(WithState):
 
         With `alpha`, e-values are multiplied, bet by bet, so that the result is an e-process of both streams; a segment
         or monitor that has an alarm in one of them has it in the result. With `run_length` the values are added, and
-        the bound holds for the outcomes of both. An alarm to which the merged evidence suffices is raised by the next
-        outcome. Segments are those of this monitor, and then those of `other` in the order of their last outcomes, as
-        far as `max_segments` allows. `since` counts the outcomes of the monitor that has seen most of the change.
+        the bound holds for the outcomes of both. If the merged evidence suffices for an alarm, the next outcome raises
+        it. Segments are those of this monitor, and then those of `other` in the order of their last outcomes, as far as
+        `max_segments` allows. `since` counts the outcomes of the monitor that has seen most of the change.
 
         Valid only where no outcome was given to both monitors.
 

@@ -24,8 +24,8 @@ from streamcal.live.levels import (
     Field,
     Level,
     check_fields,
+    checked_level,
     columns_of,
-    given_level,
     level_reader,
     names_of,
 )
@@ -77,8 +77,8 @@ class Certificate(NamedTuple):
         No group, over any of its latest observations, has a likelihood ratio above exp(evidence) against its
         predictions.
     regret : float
-        The largest difference in nats by which the log loss of the predictions can exceed the calibrator's log loss, in
-        sum. A value below 0 means that the predictions' log loss is lower by at least this much.
+        The most nats by which the summed log loss of the predictions can exceed the calibrator's. Below 0, the
+        predictions' log loss is lower by at least this much.
     gain : float
         The number of nats by which the predictions' log loss is in fact lower.
     """
@@ -100,7 +100,7 @@ class Group(NamedTuple):
     bin : int or None
         The bin of the calibrator's log-odds: bin k has those from k·`bins` to (k + 1)·`bins`. None: all bins.
     evidence : float
-        Of the account with most: `pending`·ln(W/(`pending`·w₀)), W being its capital, and w₀ the lowest floor.
+        That of the account with the most: `pending`·ln(W/(`pending`·w₀)), W being its capital, and w₀ the lowest floor.
     gap : float
         Σ(y − p), each observation with its weight relative to the mean.
     variance : float
@@ -132,7 +132,7 @@ class Multicalibrated(Keyed):
 
     The groups are all observations, each level of the fields `by`, each pair of levels, each bin of the calibrator's
     log-odds, and each bin within each level. Each group has an account for each tilt h in ±1, ±1/3, ±1/9 and ±1/27. A
-    large group, with V (below) above 10,000, also has them for ±1/81 and ±1/243. An account holds that the odds in the
+    large group, with V (below) above 10,000, also has them for ±1/81 and ±1/243. An account bets that the odds in the
     group are exp(h) times those predicted. With z the calibrator's probability, W the capital of an account and r(p)
     the probability p with its log-odds moved by h:
 
@@ -140,8 +140,8 @@ class Multicalibrated(Keyed):
         the prediction           p = the root of z − p + Σ W·(r(p) − p)
         after the label          W ← W·r(y)/p(y), where p(1) = p and p(0) = 1 − p
 
-    The prediction is where all accounts together gain what the prediction itself gains on z. A group whose predictions
-    are wrong makes an account grow, which then moves its predictions.
+    At this prediction, all accounts together gain what the prediction gains over z, whatever the label is. A group
+    whose predictions are wrong makes an account grow, which then moves its predictions.
 
     **Guarantee.** Labels in time, whatever labels, scores and groups are. Let I be all capital injected at floors, C
     the capital of all accounts, M = Σ(y − p) and V = Σp·(1 − p) of a group over its observations since any moment, and
@@ -163,11 +163,11 @@ class Multicalibrated(Keyed):
     bins : float, optional
         The width of the bins of log-odds, default 1; 0 for no groups by bin.
     share : float, optional
-        What all accounts of an observation hold together at their floors, default 0.005, where the calibrator has 1.
-        With less, wrong predictions are noticed later and right ones moved less.
+        The capital of all accounts of an observation at their floors, default 0.005; the calibrator has 1. With a
+        smaller share, wrong predictions are noticed later and right ones moved less.
     max_levels : int
-        The number of groups held of each family, default 100,000: of each field, each pair, and each field by bin. The
-        group longest without an observation makes room for a new one, and starts with nothing if it comes back.
+        The number of groups held of each family, default 100,000: of each field, each pair, and each field by bin. A
+        new group replaces the one longest without an observation, which starts with nothing if it appears again.
 
     Notes
     -----
@@ -177,12 +177,12 @@ class Multicalibrated(Keyed):
     up to 32 steps, each with a prediction of its own: part 2 is about these. Larger ones count as 32. What
     the steps gain beyond the prediction as issued is added to I, so that part 1 is about predictions as issued.
 
-    Late labels: the capital of a group lies in slots. `issue` takes one of those that are free, and opens one more at
-    the floor if none is. `settle` settles its bets and gives it back, in any order; for None, as it was. A relative
+    Late labels: the capital of a group lies in slots. `issue` takes a free slot, or opens one more at the floor.
+    `settle` settles its bets and frees it, in any order; without a label (None), the slot is as before. A relative
     weight above 1 counts as 1. Part 1 is about the labels that came. In part 2, ln(W/w₀) becomes N·ln(W/(N·w₀)), where
     N is the number of slots: the most observations *of the group* that were pending at once, 1 if labels come in time.
-    So |M| is within √N of what it is in time, and no method can promise less. What is guaranteed counts pending
-    observations, however rare positive labels are; what is learned counts their information.
+    So the bound of |M| is at most √N times that of labels in time, and no method can promise less. N counts pending
+    observations, however rare positive labels are.
 
     Part 2 is about a group's observations since it was last given a place. `merge` adds capitals, moments and counters:
     part 1 holds for both streams together, and part 2 for the observations of each stream apart and those after the
@@ -269,7 +269,7 @@ class Multicalibrated(Keyed):
 
     @property
     def store(self) -> str | None:
-        """The store of the levels of a `Segmented`, if it is one that has it."""
+        """The store of the calibrator if it is a `Segmented` that has one, else None."""
         return getattr(self.inner, "store", None)
 
     @property
@@ -430,11 +430,11 @@ class Multicalibrated(Keyed):
     def certificate(self) -> Certificate:
         """Return the largest evidence against a group, the certified regret and the gain, in nats of the mean weight.
 
-        O(groups), for the evidence. With late labels, of what has been learned.
+        Late labels count once they are learned. O(groups).
         """
         accounts = self._accounts
         known = [accounts.evidence(j)[1][:, 3:] for j in range(accounts.size)]
-        evidence = max(float(np.nanmax(one, initial=0.0)) for one in known)
+        evidence = max(float(np.nanmax(family, initial=0.0)) for family in known)
         return Certificate(evidence, float(accounts.injected - accounts.total), float(accounts.gain))
 
     def gap(self, field: Field | None = None, level: Level | None = None, bin: int | None = None) -> Group:
@@ -478,7 +478,7 @@ class Multicalibrated(Keyed):
         Returns
         -------
         float
-            Its `gap(field, level, bin).pending` is N.
+            The bound, where N is `gap(field, level, bin).pending`.
 
         Raises
         ------
@@ -514,7 +514,7 @@ class Multicalibrated(Keyed):
                 most = np.nanmax(rows[:, 3:], axis=1)
                 places = np.argsort(-most, kind="stable")[:n]
                 groups += [(-float(most[i]), j, levels[i], rows[i]) for i in places.tolist()]
-        return [self._group(j, level, known) for _, j, level, known in sorted(groups, key=lambda one: one[:2])[:n]]
+        return [self._group(j, level, known) for _, j, level, known in sorted(groups, key=lambda entry: entry[:2])[:n]]
 
     def _evidence_of(self, j: int, name: Any) -> FloatArray:
         """Return M, V and N of a group and the evidence of its accounts, as the kernel knows them."""
@@ -555,7 +555,7 @@ class Multicalibrated(Keyed):
         wanted = tuple(field) if isinstance(field, list) else field
         if bin is not None and len(families) == 1:
             raise InputError(f"bin={bin!r} of the pair {field!r} is not possible; leave it out")
-        group = given_level(wanted, level)
+        group = checked_level(wanted, level)
         return (families[0], group) if bin is None else (families[1], (group, bin))
 
     def _families(self, field: Field) -> list[int]:
@@ -607,7 +607,7 @@ class Multicalibrated(Keyed):
 
     def _groups(self) -> list[list[Any]]:
         """Return the groups of each family and their numbers."""
-        return [list(self._accounts.held(j)) for j in range(self._accounts.size)]
+        return [list(self._accounts.capitals(j)) for j in range(self._accounts.size)]
 
     def _slots(self) -> list[FloatArray] | None:
         """Return the slots of the groups of each family; None if nothing was ever issued."""

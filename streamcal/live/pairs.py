@@ -26,8 +26,8 @@ LEAST_SHARE = SHARE * PRIOR * (1.0 - ROUNDING)
 MOST_SHARE = 1.0 - SHARE * (1.0 - PRIOR) * (1.0 - ROUNDING)
 
 
-class PairFound(NamedTuple):
-    """A pair of fields in `Segmented.pairs_found`.
+class PairEffect(NamedTuple):
+    """A pair of fields in `Segmented.pair_effects`.
 
     Attributes
     ----------
@@ -166,13 +166,13 @@ class PairedChain:
         self.chain.unlearn(p, score, levels, y, w)
         self.effects.unlearn(p, levels, y, w)
 
-    def found(self) -> list[PairFound]:
+    def pair_effects(self) -> list[PairEffect]:
         """Return the pairs, sorted by share times variance, largest first."""
         of_pairs = []
         for place, (a, b) in enumerate(self._pairs, len(self._by)):
             names = (str(self._by[a]), str(self._by[b]))
-            of_pairs.append(PairFound(names, self.effects.shares(place)[0], self.effects.variance(place)))
-        return sorted(of_pairs, key=lambda one: -one.share * one.variance)
+            of_pairs.append(PairEffect(names, self.effects.shares(place)[0], self.effects.variance(place)))
+        return sorted(of_pairs, key=lambda pair: -pair.share * pair.variance)
 
     # -- merging and saving ----------------------------------------------------------------------------------------
 

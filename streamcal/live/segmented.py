@@ -29,14 +29,14 @@ from streamcal.live.levels import (
     Level,
     all_traffic_state,
     check_fields,
+    checked_level,
     columns_of,
     delay_state,
     field_state,
-    given_level,
     names_of,
     weights_reader,
 )
-from streamcal.live.pairs import REMEMBERED, PairedChain, PairFound, check_pairs
+from streamcal.live.pairs import REMEMBERED, PairedChain, PairEffect, check_pairs
 from streamcal.names import did_you_mean
 from streamcal.parameters.columns import like
 from streamcal.parameters.inputs import check_label, check_scores, check_weight
@@ -108,13 +108,13 @@ class Segmented(Keyed):
         predictions equal those of an unlimited `max_levels` to the last bit. The file belongs to the state: see the
         notes.
     pairs : bool, optional
-        Whether all pairs of fields, without being named, and the score correct too; default False. See the notes.
+        Whether all pairs of single fields, and the score, correct too; default False. See the notes.
 
     Notes
     -----
-    A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None, NaN
-    or "" in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys without a field, and with
-    one of a similar name or only others, are an error. A level never seen is passed too.
+    A level is a text or a whole number, read by value: 1, 1.0, "1" and True are one level. A field that is None, NaN or
+    "" in `keys`, or missing, is passed, and learns nothing; other keys are not read. Keys that lack a field but have
+    one of a similar name, or have only other names, are an error. A level never seen is passed too.
 
     The second order reads a score as its scale does before anything is learned. A Venn-Abers interval of the calibrator
     is not valid for the corrected probability, and is not returned.
@@ -130,10 +130,10 @@ class Segmented(Keyed):
     With labels that are d observations late, the weights of members and orders learn at the rate 1/D. D is the Allan
     variance of the residuals y − p as issued, at the delay. Half the mean square of the difference between their sums
     in two adjacent windows of d labels is divided by the mean sum of p(1 − p). D is 1 if labels are independent given
-    p, and at most 1 + d; it starts at √(1 + d), which counts as d labels. A constant error cancels, because late labels
-    can still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts. The guarantee does
-    not extend to late labels. Weights at the rate 1/(1 + d), changed once in 1 + d observations, would lose at most
-    2·(1 + d)·ln 2 for each mixture; 1/D is right as far as D is.
+    p, and at most 1 + d; its prior is √(1 + d), with the weight of d labels. A constant error cancels, because late
+    labels can still correct it. Windows have 2, 4, 8, … labels: the shortest with d labels or more counts. The
+    guarantee does not extend to late labels. Weights at the rate 1/(1 + d), changed once in 1 + d observations, would
+    lose at most 2·(1 + d)·ln 2 for each mixture; 1/D has no such bound.
 
     With a `store`, a state contains the levels in memory, and names the rows of the file with the others. It is loaded
     if the file has the same path, and resumes there even if more rows were written since. Only the last two states
@@ -142,10 +142,10 @@ class Segmented(Keyed):
 
     With `pairs`, a second model is learned beside the chain, of all fields, all pairs of single fields that are not in
     `by`, and the score (`PairedChain`). Predictions are a mixture of both, with prior ½ for the chain: they lose at
-    most κ more than without `pairs`. Which pairs matter is learned; `pairs_found` shows it. The score is
-    corrected where no level is known, too. `effect` and `weights` are those of the
-    first order. 16 single fields at most, and
-    no `store`. Late labels can cost more than without: see `docs/segments_measured.md`.
+    most κ more than without `pairs`. Which pairs matter is learned; `pair_effects` shows it. The score is corrected
+    where no level is known, too. `effect` and `weights` are those of the first order. At most 16 single fields and no
+    `store` are possible with `pairs`. With late labels, predictions can be worse than without `pairs`: see
+    `docs/segments_measured.md`.
 
     Cost: see `docs/segments_measured.md`. 224 bytes for a level, and its name.
 
@@ -450,7 +450,7 @@ class Segmented(Keyed):
         (0.0, 0.43, 0.0)
         """
         place = self._place(field)
-        checked = given_level(self.by[place], level)
+        checked = checked_level(self.by[place], level)
         mean, variance, n = self._chain.effect(place, checked)
         return mean, math.sqrt(variance), n
 
@@ -476,8 +476,10 @@ class Segmented(Keyed):
         >>> [(one.level, one.n) for one in cal.effects("device")]
         [('a', 30.0), ('b', 10.0)]
         """
-        effects = [Effect(one, *self.effect(field, one)) for one in (self.levels(field) if levels is None else levels)]
-        return effects if levels is not None else sorted(effects, key=lambda one: -one.n)
+        effects = [
+            Effect(level, *self.effect(field, level)) for level in (self.levels(field) if levels is None else levels)
+        ]
+        return effects if levels is not None else sorted(effects, key=lambda effect: -effect.n)
 
     def levels(self, field: Field) -> list[Level]:
         """Return the levels of a field in memory, those longest without an outcome first."""
@@ -502,22 +504,22 @@ class Segmented(Keyed):
         """Return τ², the variance of the levels of a field, in log-odds squared, as estimated for "offset"."""
         return float(self._chain.variances(self._place(field))[0])
 
-    def pairs_found(self) -> list[PairFound]:
-        """Return the pairs that `pairs` tries, with share in predictions and variance of levels, largest product first.
+    def pair_effects(self) -> list[PairEffect]:
+        """Return each pair of fields with its share and variance, the largest product of both first.
 
         Examples
         --------
         >>> cal = Segmented("identity", by=["device", "page"], pairs=True)
         >>> cal.learn_many([0.5] * 400, [1, 0, 0, 1] * 100, keys={"device": [0, 0, 1, 1] * 100, "page": [0, 1] * 200})
-        >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pairs_found()]
+        >>> [(fields, share > 0.99, variance > 0.5) for fields, share, variance in cal.pair_effects()]
         [(('device', 'page'), True, True)]
         """
-        return self._corrections.found() if self.pairs else []
+        return self._corrections.pair_effects() if self.pairs else []
 
     def _place(self, field: Field) -> int:
         wanted = tuple(field) if isinstance(field, list) else field
         if not isinstance(wanted, (str, tuple)) or wanted not in self.by:
-            nearest = did_you_mean(field, [one for one in self.by if isinstance(one, str)])
+            nearest = did_you_mean(field, [name for name in self.by if isinstance(name, str)])
             raise InputError(f"field {field!r} is not one of {', '.join(map(repr, self.by))}{nearest}")
         return self.by.index(wanted)
 

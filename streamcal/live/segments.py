@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from streamcal.kernels.common.fast_path import LONGEST_LEVEL
 from streamcal.kernels.mixture.change_bets import ChangeBets
-from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, taken
+from streamcal.live.alarms import LEVELS, Alarm, Segment, alarm_of, new_bets, stepped
 from streamcal.states import (
     Field,
     Reader,
@@ -90,7 +90,7 @@ class SegmentFamily:
     def e_values(self) -> dict[Segment, float]:
         """Return the e-values of the segments watched; segments with an alarm have the e-value at their alarm."""
         now = {segment: watched.bets.value() for segment, watched in self._watched.items()}
-        return {**now, **{segment: one.e_value for segment, one in self._rejected.items()}}
+        return {**now, **{segment: rejected.e_value for segment, rejected in self._rejected.items()}}
 
     def discoveries(self) -> list[Segment]:
         """Apply the e-BH procedure to all segments: the largest R for which R segments have w·e ≥ 1/(α·R)."""
@@ -106,14 +106,14 @@ class SegmentFamily:
         return {**watched, **{segment: one.place for segment, one in self._rejected.items()}}
 
     def step(self, segment: Segment, p: float, y: float | None, now: int) -> Alarm | None:
-        """Update the segment by outcome number `now`, as in `taken`, and return its alarm, if any."""
+        """Update the segment by outcome number `now`, as in `stepped`, and return its alarm, if any."""
         if segment in self._rejected:
             return None
         watched = self._watched.get(segment) or self._admit(segment, new_bets(self.restarting))
         if watched is None:
             return None
         self._watched.move_to_end(segment)
-        value = taken(watched.bets, p, y, now)
+        value = stepped(watched.bets, p, y, now)
         if value < self._threshold(watched.place):
             return None
         alarm = alarm_of(watched.bets, segment, p, y is None, now)

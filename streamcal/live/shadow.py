@@ -103,10 +103,10 @@ class Shadow(WithState):
 
     Only the champion's probabilities are served. A challenger can be promoted where the confidence sequence of its log
     loss less the champion's lies below 0 (`LogLossDifference(adaptive=True)`), never because of a point estimate. The
-    intervals hold at every time, so that they may be read after each outcome; and for all comparisons that a shadow
-    ever makes together, promotions and new challengers included: the j-th has the confidence 1 − α/(j (j + 1)),
-    α = 1 − `confidence`. The probability that a challenger is ever promoted that was not better, on average over the
-    outcomes of the comparison, is therefore at most α, whatever the stream does.
+    intervals are valid at every time, so they may be read after each outcome. They are valid for all comparisons of a
+    shadow together, also those after promotions and with new challengers: the j-th has the confidence 1 − α/(j
+    (j + 1)), α = 1 − `confidence`. So the probability that a challenger is ever promoted that was not better, on
+    average over the outcomes of the comparison, is at most α on every stream.
 
     The former champion continues to learn as a challenger, so that `rollback` returns to an up-to-date calibrator.
 
@@ -126,15 +126,15 @@ class Shadow(WithState):
 
     Notes
     -----
-    Predictions are compared as they were issued. `learn_one` takes those of the present state, right where the label is
-    known before the next prediction. With late labels keep what `issue` returns, and give it to `settle`, or give the
-    shadow to a `LabelJoin`.
+    Predictions are compared as they were issued. `learn_one` compares the present predictions, which are those issued
+    if each label is known before the next prediction. With late labels, pass what `issue` returns to `settle`, or put
+    the shadow into a `LabelJoin`.
 
     `keys`, field → level, are passed to each `Segmented` and `Multicalibrated`; calibrators of a score alone do not
     read them. A `Segmented` with a `store` is refused: a state of the shadow would not contain the levels of the store.
 
-    A comparison counts each outcome by its weight. Of a stream that was sampled by label it is therefore of the whole,
-    with the weights of `importance_weight`; `LogLossDifference` states what it assumes of weights. Nothing is decided
+    A comparison counts each outcome by its weight. If a stream is sampled by label, the weights of `importance_weight`
+    make it a comparison on the whole stream. `LogLossDifference` states what it assumes of weights. Nothing is decided
     before both labels have occurred in a comparison, since the weight of a label is unknown until then.
 
     Cost: that of each calibrator, and O(1) for each challenger and outcome.
@@ -180,8 +180,8 @@ class Shadow(WithState):
         self._n = 0
         if isinstance(challengers, str):
             challengers = [challengers]
-        if isinstance(challengers, (list, tuple)) and all(isinstance(one, str) for one in challengers):
-            challengers = {one: one for one in challengers}
+        if isinstance(challengers, (list, tuple)) and all(isinstance(challenger, str) for challenger in challengers):
+            challengers = {challenger: challenger for challenger in challengers}
         if challengers is not None and not isinstance(challengers, Mapping):
             raise InputError(f"challengers={challengers!r} have no names; give {{name: calibrator}}")
         self._enter(FIRST, _method(champion))
@@ -373,20 +373,20 @@ class Shadow(WithState):
     # -- challengers -------------------------------------------------------------------------------------------------
 
     def add(self, name: str, calibrator: str | Entrant) -> None:
-        """Let another challenger learn from now on; it may have learned before.
+        """Add a challenger, which learns from now on; it may have learned before.
 
         Raises
         ------
         InputError
-            If the name is taken, that of an earlier version or no text of 1 to 200 characters, or the calibrator is
-            none or one of those here.
+            If the name is taken, belonged to an earlier version or is no text of 1 to 200 characters, or if the
+            calibrator is none or is already in the shadow.
         """
         entrant = _method(calibrator)
         self._require_new(name, entrant)
-        past = next((one.number for one in self._versions if one.name == name), None)
+        past = next((version.number for version in self._versions if version.name == name), None)
         if past is not None:  # `rollback(past)` would put an unproven calibrator into use
             raise InputError(f"{name!r} is the name of version {past}, whose calibrator was removed; give another name")
-        self._tell(ADD, name, entrant)
+        self._notify(ADD, name, entrant)
         self._enter(name, entrant)
         self._begin(name)
 
@@ -399,17 +399,17 @@ class Shadow(WithState):
             If there is no such challenger.
         """
         self._require_challenger(name)
-        self._tell(REMOVE, name)
+        self._notify(REMOVE, name)
         del self._differences[name], self._numbers[name]
         return self._calibrators.pop(name)
 
     def promote(self, name: str | None = None) -> Version:
-        """Put a challenger into use that is shown to be better than the champion, and restart all comparisons.
+        """Put a challenger that is shown to be better than the champion into use, and restart all comparisons.
 
         Parameters
         ----------
         name : str or None
-            The challenger; None is the one of the least log loss among those that are better.
+            The challenger; None selects the one with the least log loss among those that are better.
 
         Returns
         -------
@@ -424,7 +424,7 @@ class Shadow(WithState):
             If there is no such challenger.
         """
         if name is None:
-            name = next((one.name for one in self.comparisons() if one.verdict == "better"), None)
+            name = next((comparison.name for comparison in self.comparisons() if comparison.verdict == "better"), None)
             if name is None:
                 raise CapabilityError("no challenger is shown to be better than the champion; wait for more outcomes")
         self._require_challenger(name)
@@ -452,13 +452,13 @@ class Shadow(WithState):
         InputError
             If there is no such version, it is the one in use, or its calibrator was removed.
         """
-        names = {one.number: one.name for one in self._versions}
+        names = {version.number: version.name for version in self._versions}
         if version not in names:
             raise InputError(f"there is no version {version!r}; there are 1 to {len(names)}")
         self._require_challenger(names[version])
         return self._use(names[version])
 
-    def _tell(self, what: str, name: str, calibrator: Entrant | None = None) -> None:
+    def _notify(self, what: str, name: str, calibrator: Entrant | None = None) -> None:
         if self.on_change is not None:
             self.on_change(what, name, calibrator)
 
@@ -501,7 +501,7 @@ class Shadow(WithState):
             raise InputError(f"there is no challenger {name!r}{nearest}; there are: {names}")
 
     def _use(self, name: str) -> Version:
-        self._tell(USE, name)
+        self._notify(USE, name)
         self._versions.append(Version(len(self._versions) + 1, name, self._n))
         self._differences.clear()
         for other in self.challengers:
@@ -553,7 +553,7 @@ class Shadow(WithState):
     def settle(self, issued: Pending, y: Label | None, w: float | None = None, t: Time | None = None) -> None:
         """Compare what was issued with its label, and have all calibrators learn it: see `Calibrator.settle`.
 
-        Calibrators that have come since the prediction was issued learn the label and are not compared by it.
+        Calibrators that were added after the prediction was issued learn the label, but are not compared by it.
         """
         settle(self, issued, y, w, t)
 
@@ -634,7 +634,7 @@ class Shadow(WithState):
         return {
             "n": attribute(self, "_n", whole()),
             "compared": attribute(self, "_compared", whole()),
-            "versions": Field(versions, lambda: [list(one) for one in self._versions]),
+            "versions": Field(versions, lambda: [list(version) for version in self._versions]),
             "calibrators": Field(unread, lambda: {name: calibrator._written() for name, calibrator in calibrators}),
             "differences": Field(unread, lambda: {name: [own.confidence, *own.state()] for name, own in differences}),
             "numbers": Field(_numbers, lambda: dict(self._numbers)),
@@ -661,9 +661,9 @@ class Shadow(WithState):
             calibrator: Any = Learner._from_written(calibrators[name])
             self._enter(name, calibrator)
         self._numbers = {name: numbers[name] for name in self._calibrators}
-        self._versions = [Version(*one) for one in versions]
-        ensure([one.number for one in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
-        ensure(all(one.since <= self._n for one in self._versions), "a version is of a later time")
+        self._versions = [Version(*version) for version in versions]
+        ensure([version.number for version in self._versions] == [*range(1, len(versions) + 1)], "versions are missing")
+        ensure(all(version.since <= self._n for version in self._versions), "a version is of a later time")
         ensure(self.version.name in self._calibrators, "the calibrator in use is missing")
         ensure(differences.keys() == self.challengers.keys(), "comparisons and challengers differ")
         ensure(self._compared >= len(differences), "there are more comparisons than were begun")

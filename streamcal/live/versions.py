@@ -51,8 +51,8 @@ def can_join(calibrator: Any) -> bool:
 def take_first_time(calibrator: Any) -> Time | None:
     """Take the first time that a calibrator was given away from it, since a join gives it numbers alone; return it."""
     if isinstance(calibrator, Shadow):
-        times = [take_first_time(one) for one in calibrator._calibrators.values()]
-        return next((one for one in times if one is not None), None)
+        times = [take_first_time(part) for part in calibrator._calibrators.values()]
+        return next((time for time in times if time is not None), None)
     learner = calibrator.overall
     first = learner._first_time
     learner._first_time = None
@@ -101,12 +101,12 @@ class VersionLearner:
         """Whether what is remembered of a prediction depends on its weight."""
         own = self.calibrator
         entrants = own._calibrators.values() if isinstance(own, Shadow) else [own]
-        return any(isinstance(one, Multicalibrated) for one in entrants)
+        return any(isinstance(entrant, Multicalibrated) for entrant in entrants)
 
     def tell(self, write: Callable[[str, str, dict[str, Any] | None], None] | None) -> None:
         """Write each later change of a shadow before it is made; None stops the writing."""
         if isinstance(self.calibrator, Shadow):
-            self.calibrator.on_change = None if write is None else partial(_told, write)
+            self.calibrator.on_change = None if write is None else partial(_write_change, write)
 
     def change(self, what: str, name: str, calibrator: Any) -> None:
         """Make a change that was written; raise `StateError` if it is not possible."""
@@ -159,8 +159,8 @@ class VersionLearner:
             return p if own.n else or_score(own, p, score)
         names, place = {number: name for name, number in own._numbers.items()}, 0
         while place + 3 <= len(record):  # as `Shadow` writes it: a number, the probability, and what is remembered
-            one = own._calibrators[names[int(record[place])]]
-            record[place + 1] = or_score(one, record[place + 1], score)
+            entrant = own._calibrators[names[int(record[place])]]
+            record[place + 1] = or_score(entrant, record[place + 1], score)
             place += 3 + int(record[place + 2])
         return or_score(own.champion, p, score)
 
@@ -174,18 +174,18 @@ class VersionLearner:
             record = () if self._packs else numbers_in(self._of_calibrator(remembered))
             self.calibrator._give_up_keyed(score, self._levels(keys), record)
 
-    def learn(self, score: float, one: Issued, remembered: bytes | None, y: bool) -> None:
+    def learn(self, score: float, prediction: Issued, remembered: bytes | None, y: bool) -> None:
         """Learn the label of an issued prediction, at this score."""
-        time = one.t if self._timed else None
+        time = prediction.t if self._timed else None
         content = None if remembered is None else self._of_calibrator(remembered)
         if self._packs and content and len(content) % NUMBER_SIZE:
-            self.calibrator._learn_packed(score, y, one.w, time, one.p, content)
+            self.calibrator._learn_packed(score, y, prediction.w, time, prediction.p, content)
         else:
             record = numbers_in(content) if content else None
-            self.calibrator._learn_keyed(score, self._levels(one.keys), y, record, one.w, time)
+            self.calibrator._learn_keyed(score, self._levels(prediction.keys), y, record, prediction.w, time)
         if self.before is not None and remembered is not None:  # not before: the calibrator may refuse the label
             first, second = numbers_in(remembered[:HEAD])
-            self._reweigh(first, second, y, one.w)
+            self._reweigh(first, second, y, prediction.w)
 
     def _of_calibrator(self, remembered: bytes) -> bytes:
         """Return the part of the calibrator in what is remembered of a prediction."""
@@ -197,7 +197,7 @@ class VersionLearner:
         odds = math.exp(min(max(w * (gains[1] - gains[0]), -700.0), 700.0)) * (1.0 - self.weight) / self.weight
         self.weight = (1.0 - SHARE) / (1.0 + odds) + SHARE * PRIOR
 
-    def correct(self, one: Issued, w: float) -> bool:
+    def correct(self, prediction: Issued, w: float) -> bool:
         """Turn the negative label of a prediction into a positive one of weight `w`; False where that is not exact.
 
         It is where the order of learning does not matter: under `Forever` and under policies by time. The weight of the
@@ -205,13 +205,13 @@ class VersionLearner:
         """
         if not (self.calibrator.unlearns and self.calibrator.merges):
             return False
-        time = one.t if self._timed else None
-        levels = self._levels(one.keys)
+        time = prediction.t if self._timed else None
+        levels = self._levels(prediction.keys)
         try:
-            self.calibrator.unlearn_one(one.score, False, one.w, time, keys=levels)
+            self.calibrator.unlearn_one(prediction.score, False, prediction.w, time, keys=levels)
         except StreamcalError:  # sums that cannot give it back without rounding; nothing has changed then
             return False
-        self.calibrator.learn_one(one.score, True, w, time, keys=levels)
+        self.calibrator.learn_one(prediction.score, True, w, time, keys=levels)
         return True
 
     def table(self) -> list[float] | None:
@@ -246,7 +246,7 @@ class VersionLearner:
         return learner
 
 
-def _told(
+def _write_change(
     write: Callable[[str, str, dict[str, Any] | None], None], what: str, name: str, calibrator: Calibrator | None
 ) -> None:
     write(what, name, None if calibrator is None else calibrator._written())
@@ -300,7 +300,7 @@ def numbers_in(remembered: bytes) -> array[float]:
     raise InputError("these bytes are not the numbers that were issued with the prediction")
 
 
-def record_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *, inside: bool) -> bytes | None:
+def record_in_shadow(learner: VersionLearner, prediction: Issued, remembered: bytes, *, inside: bool) -> bytes | None:
     """Return what is remembered of a learner's prediction as the learner that `in_shadow` has made reads it.
 
     `inside` says whether it is the champion of a shadow now.
@@ -308,10 +308,10 @@ def record_in_shadow(learner: VersionLearner, one: Issued, remembered: bytes, *,
     split = 0 if learner.before is None else HEAD
     head, content, calibrator = numbers_in(remembered[:split]), remembered[split:], learner.calibrator
     if len(content) % NUMBER_SIZE:
-        own = array("d", calibrator._unpacked(calibrator.scale.coordinate(one.score), one.p, content))
+        own = array("d", calibrator._unpacked(calibrator.scale.coordinate(prediction.score), prediction.p, content))
     else:
         own = numbers_in(content)
-    numbers = _in_shadow(learner, one.p, head, own, inside=inside)
+    numbers = _in_shadow(learner, prediction.p, head, own, inside=inside)
     return numbers.tobytes() if numbers else None
 
 

@@ -186,7 +186,7 @@ def softmax_model(
 def append_to_onnx(
     model: onnx.ModelProto, output_name: str, map: Any, *, positive: Any = None, name: str = "calibrated"
 ) -> onnx.ModelProto:
-    """Join a calibration map behind an ONNX model; return a new model with one output more.
+    """Append a calibration map to an ONNX model; return a new model with one more output.
 
     Parameters
     ----------

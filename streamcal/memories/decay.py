@@ -15,19 +15,19 @@ import numpy as np
 
 from streamcal.errors import CapabilityError, MergeError, RetractionError
 from streamcal.kernels.common.weights import exp2s
-from streamcal.memories.memory import PIECE, Coordinate, Held, Memory, coordinates, never_learned
+from streamcal.memories.memory import PIECE, Coordinate, Memory, StatisticT, coordinates, never_learned
 from streamcal.parameters.prior import PseudoObservations
 from streamcal.parameters.types import FloatArray
 from streamcal.states import MOST, Field, ensure, maybe, number, whole
 from streamcal.statistics.base import Piece
-from streamcal.statistics.held import SMALLEST_HELD
+from streamcal.statistics.retractions import SMALLEST_WEIGHT
 
 #: The stored weight of a new observation grows from 1 to 2^RESCALE_HALF_LIVES; then all weights are rescaled, exactly.
 RESCALE_HALF_LIVES = 16
 #: After this many half-lives without an observation all remaining weights (10⁻³⁰¹) are dropped.
 FORGOTTEN_HALF_LIVES = 1000
 #: Predictions further ahead than this many half-lives are made as of this time: by then the past has a relative weight
-#: of 10⁻¹⁵⁰, and stored weights of SMALLEST_HELD or more do not underflow in that unit.
+#: of 10⁻¹⁵⁰, and stored weights of SMALLEST_WEIGHT or more do not underflow in that unit.
 FURTHEST_AHEAD = 498
 #: Decay drops scores whose weights together are below this fraction (about 1e-9) of the total weight.
 PRUNE_FRACTION = 2.0**-30
@@ -40,7 +40,7 @@ FEWEST_ROWS = 32
 FEWEST_PREDICTED = 12
 
 
-class _DecayingMemory(Memory[Held]):
+class _DecayingMemory(Memory[StatisticT]):
     """Forward decay from a landmark (Cormode, Shkapenyuk, Srivastava, Xu 2009).
 
     An observation of time t is stored with weight w·2^((t − landmark)/half_life − halvings), so that old weights need
@@ -51,7 +51,7 @@ class _DecayingMemory(Memory[Held]):
     steady = False
     forgets_prior = True
 
-    def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
+    def __init__(self, statistic: StatisticT, prior: PseudoObservations | None, half_life: float) -> None:
         super().__init__(statistic, prior)
         self._half_life = half_life
         self._clock = -math.inf
@@ -123,7 +123,7 @@ class _DecayingMemory(Memory[Held]):
             unit[0] = self.as_of(float(predicted[0]))  # also before the first observation
             weights = np.zeros(length)
             weights[:size] = w[start : start + size] * self._growths(learned[:size])
-            late = (w[rows] > 0.0) & (weights < SMALLEST_HELD)
+            late = (w[rows] > 0.0) & (weights < SMALLEST_WEIGHT)
             late[size:] = False
             weights[late] = 0.0
             yield Piece(rows, weights, unit, (nothing, nothing, nothing), PIECE)
@@ -170,7 +170,7 @@ class _DecayingMemory(Memory[Held]):
                 continue
             rows = slice(start, start + size)
             weights = w[rows] * self._growths(learned[:size])
-            heavy = weights >= SMALLEST_HELD
+            heavy = weights >= SMALLEST_WEIGHT
             self.statistic.update_many(x[rows][heavy], y[rows][heavy], weights[heavy])
             self.late += size - int(heavy.sum())
             self._clock = float(clock[size - 1])
@@ -206,10 +206,10 @@ class _DecayingMemory(Memory[Held]):
         ensure(clock is not None or self.statistic.count == self._prior_count, "observations are held and no clock")
 
 
-class CountDecay(_DecayingMemory[Held]):
+class CountDecay(_DecayingMemory[StatisticT]):
     """Decay by count: the clock is the number of observations learned."""
 
-    def __init__(self, statistic: Held, prior: PseudoObservations | None, half_life: float) -> None:
+    def __init__(self, statistic: StatisticT, prior: PseudoObservations | None, half_life: float) -> None:
         super().__init__(statistic, prior, half_life)
         self._clock = 0.0
 
@@ -235,15 +235,15 @@ class CountDecay(_DecayingMemory[Held]):
     def unlearn(self, x: Coordinate, y: float, w: float, t: float) -> None:
         raise CapabilityError("under decay by count an observation's age is not known; use Decay(half_life, by='time')")
 
-    def merge(self, other: Memory[Held]) -> None:
+    def merge(self, other: Memory[StatisticT]) -> None:
         raise MergeError("under decay by count two streams cannot be merged; use Decay by time or Forever()")
 
 
-class TimeDecay(_DecayingMemory[Held]):
+class TimeDecay(_DecayingMemory[StatisticT]):
     """Decay by time: the clock is the latest time learned."""
 
     def __init__(
-        self, statistic: Held, prior: PseudoObservations | None, half_life: float, max_jump: float = math.inf
+        self, statistic: StatisticT, prior: PseudoObservations | None, half_life: float, max_jump: float = math.inf
     ) -> None:
         super().__init__(statistic, prior, half_life)
         self._max_jump = max_jump
@@ -252,7 +252,7 @@ class TimeDecay(_DecayingMemory[Held]):
         self.require_time(t)
         self._advance(t)
         weight = w * self._growth(t)
-        if weight < SMALLEST_HELD:
+        if weight < SMALLEST_WEIGHT:
             self.late += 1
             return
         self.statistic.update(x, y, weight)
@@ -266,15 +266,15 @@ class TimeDecay(_DecayingMemory[Held]):
         if t > self._clock:
             raise RetractionError(never_learned(x, y, w))
         weight = w * self._growth(t)
-        if weight < SMALLEST_HELD or weight < PRUNE_FRACTION * self.statistic.n:  # may have been pruned
+        if weight < SMALLEST_WEIGHT or weight < PRUNE_FRACTION * self.statistic.n:  # may have been pruned
             self.missed += 1
             return
         self.statistic.verify(x, y, weight)
         self.statistic.unlearn(x, y, weight)
         self.version += 1
 
-    def merge(self, other: Memory[Held]) -> None:
-        other = cast(TimeDecay[Held], other)  # calibrators merge only equal policies
+    def merge(self, other: Memory[StatisticT]) -> None:
+        other = cast(TimeDecay[StatisticT], other)  # calibrators merge only equal policies
         if not math.isinf(other._clock):
             self._advance(other._clock)
             shift = (other._landmark - self._landmark) / self._half_life + other._halvings - self._halvings

@@ -25,7 +25,7 @@ Coordinate: TypeAlias = float | tuple[Any, ...]
 
 
 #: The type of the statistic.
-Held = TypeVar("Held", bound=Statistic)
+StatisticT = TypeVar("StatisticT", bound=Statistic)
 
 #: Relative rounding error of the total weight of a prior, summed in another order and rescaled.
 PRIOR_ROUNDING = 1e-9
@@ -41,7 +41,7 @@ OUTWEIGHING_ONE = 1e10
 PIECE = 4096
 
 
-class Memory(Generic[Held]):
+class Memory(Generic[StatisticT]):
     """A memory that keeps every observation (`Forever`), and the base class of the others.
 
     `statistic` is in units that `as_of` returns; read it through `present`. `version` changes whenever it does, so that
@@ -58,7 +58,7 @@ class Memory(Generic[Held]):
     _clock: float
     _max_jump: float = math.inf
 
-    def __init__(self, statistic: Held, prior: PseudoObservations | None) -> None:
+    def __init__(self, statistic: StatisticT, prior: PseudoObservations | None) -> None:
         self.statistic = statistic
         self.prior = prior
         if prior is not None:
@@ -107,7 +107,7 @@ class Memory(Generic[Held]):
             return False
         return self._prior_count == 0 or self._beside_the_prior() <= PRIOR_ROUNDING * self.statistic.n
 
-    def present(self, t: float | None) -> Held:
+    def present(self, t: float | None) -> StatisticT:
         """Return the statistic as of `t`, in units of an observation at `t`; read-only until the next change."""
         return self.statistic.present(self.as_of(t))
 
@@ -171,7 +171,7 @@ class Memory(Generic[Held]):
         self.statistic.unlearn(x, y, w)
         self.version += 1
 
-    def merge(self, other: Memory[Held]) -> None:
+    def merge(self, other: Memory[StatisticT]) -> None:
         """Add everything held by another memory under the same policy."""
         self.statistic.merge(other.statistic)
         if self.prior is not None:  # both contain it
@@ -211,7 +211,7 @@ class Memory(Generic[Held]):
         """
         return w > OUTWEIGHING * weight and self.statistic.drifts and w > OUTWEIGHING * self.statistic.n
 
-    def _merged(self, other: Memory[Held]) -> None:
+    def _merged(self, other: Memory[StatisticT]) -> None:
         self.missed += other.missed
         self.late += other.late
         self.version += 1
@@ -277,7 +277,8 @@ def saved_columns(rows: Rows | list[Any], width: int) -> tuple[FloatArray, ...]:
         if isinstance(rows, Rows):
             ensure(len(rows.columns) == width, f"not all rows have {width} entries")
             read = tuple(
-                np.asarray(one.array() if isinstance(one, Rows) else one, dtype=np.float64) for one in rows.columns
+                np.asarray(column.array() if isinstance(column, Rows) else column, dtype=np.float64)
+                for column in rows.columns
             )
         else:
             right = all(isinstance(row, (list, tuple)) and len(row) == width for row in rows)

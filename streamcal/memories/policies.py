@@ -6,13 +6,15 @@ from typing import cast
 
 from streamcal.errors import InputError
 from streamcal.memories.decay import CountDecay, TimeDecay
-from streamcal.memories.memory import Held, Memory
+from streamcal.memories.memory import Memory, StatisticT
 from streamcal.memories.windows import CountWindow, TimeWindow
 from streamcal.parameters.forgetting import Decay, Forgetting, Window, largest_jump
 from streamcal.parameters.prior import PseudoObservations
 
 
-def memory_under(policy: Forgetting, statistic: Held, prior: PseudoObservations | None = None) -> Memory[Held]:
+def memory_under(
+    policy: Forgetting, statistic: StatisticT, prior: PseudoObservations | None = None
+) -> Memory[StatisticT]:
     """Return a memory over an empty statistic with a prior; raise `InputError` if the policy allows no prior."""
     if isinstance(policy, Window):
         size = cast(float, policy.size)

@@ -5,31 +5,31 @@ from __future__ import annotations
 from typing import Any, Generic
 
 from streamcal.memories.decay import RESCALE_HALF_LIVES
-from streamcal.memories.memory import Held, Memory
+from streamcal.memories.memory import Memory, StatisticT
 from streamcal.states import Field, attribute, maybe, number, row, unread, whole
 
 
-class Refreshing(Generic[Held]):
+class Refreshing(Generic[StatisticT]):
     """The statistic of a memory as of the last refresh, which takes place after every r-th observation.
 
     Before the r-th observation, and with r = 1, it is the current statistic. A refresh copies the state, O(k); the
     statistic is restored from the copy when a map is needed. `version` changes whenever the result of `present` does.
     """
 
-    def __init__(self, memory: Memory[Held], every: int) -> None:
+    def __init__(self, memory: Memory[StatisticT], every: int) -> None:
         self._memory = memory
         self._every = every
         self._since = 0  # observations since the last refresh
         self._refreshes = 0
         #: State and unit of the statistic at the last refresh.
         self._basis: tuple[dict[str, Any], float] | None = None
-        self._restored: Held | None = None  # the same, as a statistic
+        self._restored: StatisticT | None = None  # the same, as a statistic
 
     @property
     def version(self) -> int:
         return self._memory.version if self._basis is None else -self._refreshes
 
-    def present(self, t: float | None) -> Held:
+    def present(self, t: float | None) -> StatisticT:
         """Return the statistic to solve from, in units of an observation at `t` or at the last refresh."""
         if self._basis is None:
             return self._memory.present(t)

@@ -18,8 +18,8 @@ from streamcal.memories.memory import (
     OUTWEIGHING_ONE,
     PIECE,
     Coordinate,
-    Held,
     Memory,
+    StatisticT,
     columns,
     coordinates,
     entries,
@@ -37,7 +37,7 @@ from streamcal.statistics.base import Piece
 WHOLE = 2.0**50
 
 
-class _Window(Memory[Held]):
+class _Window(Memory[StatisticT]):
     """Base of both windows: they keep observations, from which the statistic can be recomputed."""
 
     _evicted = 0  # observations that have left since the sums were recomputed; sums that are exact count as recomputed
@@ -68,7 +68,7 @@ class _Window(Memory[Held]):
         return evicted
 
 
-class CountWindow(_Window[Held]):
+class CountWindow(_Window[StatisticT]):
     """The last `size` observations.
 
     `_buffer` keeps them, the oldest first, with None in place of an unlearned one; the entry at index i has sequence
@@ -76,7 +76,7 @@ class CountWindow(_Window[Held]):
     ascending. Learning costs an update and a removal; memory O(size).
     """
 
-    def __init__(self, statistic: Held, prior: PseudoObservations | None, size: int) -> None:
+    def __init__(self, statistic: StatisticT, prior: PseudoObservations | None, size: int) -> None:
         super().__init__(statistic, prior)
         self._size = size
         self._buffer: deque[tuple[Coordinate, float, float] | None] = deque()
@@ -181,7 +181,7 @@ class CountWindow(_Window[Held]):
             self._buffer = deque(self._observations())
             self._places = None
 
-    def merge(self, other: Memory[Held]) -> None:
+    def merge(self, other: Memory[StatisticT]) -> None:
         raise MergeError("windows by count cannot be merged; use Window(size, by='time') or Forever()")
 
     def _append(self, entry: tuple[Coordinate, float, float]) -> None:
@@ -247,7 +247,7 @@ class CountWindow(_Window[Held]):
             self._evicted = self._take_sums(*sums)
 
 
-class TimeWindow(_Window[Held]):
+class TimeWindow(_Window[StatisticT]):
     """The observations with clock − size < t ≤ clock.
 
     `_entries` holds them, sorted by (t, x, y, w). The statistic contains those with t > `_edge`. A prediction as of a
@@ -258,7 +258,7 @@ class TimeWindow(_Window[Held]):
     steady = False
 
     def __init__(
-        self, statistic: Held, prior: PseudoObservations | None, size: float, max_jump: float = math.inf
+        self, statistic: StatisticT, prior: PseudoObservations | None, size: float, max_jump: float = math.inf
     ) -> None:
         super().__init__(statistic, prior)
         self._size = size
@@ -319,8 +319,8 @@ class TimeWindow(_Window[Held]):
         if self._outweighed(w, self._newest_weight()) or self._outweighs_one(w):
             self._rebuild()
 
-    def merge(self, other: Memory[Held]) -> None:
-        other = cast(TimeWindow[Held], other)  # calibrators merge only equal policies
+    def merge(self, other: Memory[StatisticT]) -> None:
+        other = cast(TimeWindow[StatisticT], other)  # calibrators merge only equal policies
         self._advance(other._clock)
         t, x, y, w = columns(other._entries, 4)
         inside = t > self._edge

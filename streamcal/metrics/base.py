@@ -110,11 +110,11 @@ class Summed(metaclass=Suggesting):
     def _give_back(self, *observation: Any) -> None:
         """Remove an observation that `_take` has added."""
         if observation[-1]:
-            self._require_held(observation[-1])
+            self._require_removable(observation[-1])
             self._add(*observation, -1)
             self._released(observation[-1])
 
-    def _require_held(self, weight: float) -> None:
+    def _require_removable(self, weight: float) -> None:
         """Raise a `RetractionError` where no observation of this weight can be taken from the sums.
 
         Where what is left is less than `LEAST_LEFT` of it, it has been rounded away in the sums.

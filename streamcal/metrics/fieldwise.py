@@ -157,7 +157,7 @@ class FieldwiseECE(Summed):
         """
         if self._weight <= 0.0:
             return None
-        n, predicted, _, variance = np.array([one for one in self.levels().values()]).T
+        n, predicted, _, variance = np.array([level for level in self.levels().values()]).T
         share = np.clip(predicted / n, 0.0, 1.0)
         counted = (variance > 0.0) & (share > 0.0) & (share < 1.0)
         deviation = mean_deviation(n[counted], share[counted], variance[counted])

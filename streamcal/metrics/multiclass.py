@@ -201,7 +201,7 @@ class ClasswiseECE(MulticlassMetric):
             for label, q in probabilities.items():
                 if label not in self._by_label or not self._by_label[label].holds(q):
                     raise RetractionError(f"no observation of {label!r} near probability {q!r} is held to be reverted")
-                self._by_label[label]._require_held(w)
+                self._by_label[label]._require_removable(w)
         for label, q in probabilities.items():
             ece = self._by_label.setdefault(label, EqualMassECE(self.bins))
             if sign > 0:

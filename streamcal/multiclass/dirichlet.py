@@ -96,4 +96,4 @@ class Dirichlet(SoftmaxScaling):
 
 def _names(labels: list[ClassLabel]) -> list[list[Any]]:
     """Return the names of the parameters of each label: W_LM for all M, and b_L."""
-    return [[*((one, other) for other in labels), (one,)] for one in labels]
+    return [[*((label, other) for other in labels), (label,)] for label in labels]

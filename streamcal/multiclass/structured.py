@@ -83,8 +83,8 @@ class StructuredMatrixScaling(SoftmaxScaling):
         super().__init__(prior=0.0, limit=limit, forgetting=forgetting, refresh_every=refresh_every)
 
     def _parameters(self, labels: list[ClassLabel]) -> list[Any]:
-        matrix = [(one, other) for one in labels for other in labels if one != other]
-        return [None, *((one, "slope") for one in labels), *matrix, *((one,) for one in labels)]
+        matrix = [(label, other) for label in labels for other in labels if label != other]
+        return [None, *((label, "slope") for label in labels), *matrix, *((label,) for label in labels)]
 
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
         size, names = len(labels), []

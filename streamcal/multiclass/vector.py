@@ -47,7 +47,7 @@ class VectorScaling(SoftmaxScaling):
         return [(label, kind) for label in labels for kind in ("slope", "offset")]
 
     def _features(self, labels: list[ClassLabel], logs: FloatArray) -> tuple[FloatArray, list[list[Any]]]:
-        return np.stack((logs, np.ones_like(logs)), axis=2), [[(one, "slope"), (one, "offset")] for one in labels]
+        return np.stack((logs, np.ones_like(logs)), axis=2), [[(label, "slope"), (label, "offset")] for label in labels]
 
     def _priors(self, labels: list[ClassLabel], r: FloatArray) -> FloatArray:
         return self.prior * np.column_stack((r, np.ones_like(r))).ravel()

@@ -88,11 +88,8 @@ class DummyObservations(Prior):
     Notes
     -----
     Made for isotonic methods, on any scale. A parametric method such as `Platt` would give two contrary labels at the
-    ends of the scale much leverage: take `Prior` there. As every prior they are not counted in `n`, and a window keeps
+    ends of the scale much leverage: use `Prior` there. As every prior they are not counted in `n`, and a window keeps
     them.
-
-    `Isotonic` by itself gives some labels probability 0, and their log loss is infinite. With `DummyObservations()` it
-    gives none.
 
     References
     ----------

@@ -62,17 +62,17 @@ class Scale(Setting):
     decreasing: bool
 
     def __repr__(self) -> str:
-        scale, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
+        scale, fields = self._parameters(), dataclasses.fields(self)  # type: ignore[arg-type]
         shown = [f"{field.name}={getattr(scale, field.name)!r}" for field in fields]
         return f"{type(self).__name__}({', '.join(shown if self.decreasing else shown[:-1])})"
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that make this scale again, without those omitted at their defaults."""
-        scale, fields = self._as_given(), dataclasses.fields(self)  # type: ignore[arg-type]
+        scale, fields = self._parameters(), dataclasses.fields(self)  # type: ignore[arg-type]
         each = {field.name: (getattr(scale, field.name), field) for field in fields}
         return {name: value for name, (value, field) in each.items() if is_written(value, field)}
 
-    def _as_given(self) -> Any:
+    def _parameters(self) -> Any:
         """Return the object whose fields are the arguments; a decreasing scale may keep them as of rising scores."""
         return self
 
@@ -357,7 +357,7 @@ class Interval(Scale):
     def _mirrored(self) -> tuple[float, float]:
         return 0.0 - self.hi, 0.0 - self.lo  # without −0.0
 
-    def _as_given(self) -> Any:
+    def _parameters(self) -> Any:
         lo, hi = self._mirrored() if self.decreasing else (self.lo, self.hi)
         return SimpleNamespace(lo=lo, hi=hi, decreasing=self.decreasing)
 
@@ -439,13 +439,13 @@ class EmpiricalCDF(Scale):
         if not all(NEAREST <= b - a < math.inf for a, b in itertools.pairwise(self.knots)):
             raise InputError(f"an EmpiricalCDF needs finite knots at least {NEAREST:g} apart; use from_scores")
         _check_direction(self)
-        object.__setattr__(self, "_given", SimpleNamespace(**vars(self)))
+        object.__setattr__(self, "_as_constructed", SimpleNamespace(**vars(self)))
         if self.decreasing:
             object.__setattr__(self, "knots", tuple(0.0 - knot for knot in reversed(self.knots)))
             object.__setattr__(self, "ranks", tuple(1.0 - rank for rank in reversed(self.ranks)))
 
-    def _as_given(self) -> Any:
-        return self._given  # type: ignore[attr-defined]
+    def _parameters(self) -> Any:
+        return self._as_constructed  # type: ignore[attr-defined]
 
     @classmethod
     def from_scores(cls, sample: ArrayLike, knots: int = 257, *, decreasing: bool = False) -> Self:

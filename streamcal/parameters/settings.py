@@ -50,7 +50,7 @@ def encode(value: Any) -> Any:
 def written_fields(setting: Setting) -> list[str]:
     """Return the names of the fields of a setting that are written."""
     fields = dataclasses.fields(setting)  # type: ignore[arg-type]
-    return [one.name for one in fields if is_written(getattr(setting, one.name), one)]
+    return [field.name for field in fields if is_written(getattr(setting, field.name), field)]
 
 
 def is_written(value: Any, field: dataclasses.Field[Any]) -> bool:
@@ -113,7 +113,7 @@ def _built(call: ast.Call, text: str) -> Setting:
 
 def _without_types(signature: inspect.Signature) -> str:
     """Format a signature without its types, as in `(lo=-16.0, hi=16.0)`."""
-    names = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    names = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(inspect.Signature(names))
 
 

@@ -218,7 +218,7 @@ class AdaptiveConformal(SequentialDistributionCalibrator):
             return self._map
         ends = self._ends()
         if not -FURTHEST <= min(ends) <= max(ends) <= FURTHEST:
-            ends = [min(max(one, -FURTHEST), FURTHEST) for one in ends]
+            ends = [min(max(end, -FURTHEST), FURTHEST) for end in ends]
         scores = np.array(ends)
         if any(map(lt, ends[1:], ends)):
             # Ends without a bound take that of the others they are pooled with: a mean of both would be far from all.
@@ -435,7 +435,7 @@ def _levels(level: Any) -> tuple[float, ...]:
     """Return the levels, ascending; `InputError` for anything but levels."""
     allowed = "a number above 0 and below 1, such as 0.9"
     values = tuple(level) if isinstance(level, (tuple, list)) else (level,)
-    levels = {real_number(one, "level", allowed, above=0.0, most=MOST_LEVEL) for one in values}
+    levels = {real_number(value, "level", allowed, above=0.0, most=MOST_LEVEL) for value in values}
     if not values or len(levels) < len(values):
         raise InputError(f"level={level!r} is not possible; give one level or several different ones")
     return tuple(sorted(levels))

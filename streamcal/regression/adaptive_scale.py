@@ -116,7 +116,7 @@ class AdaptiveScale(SequentialDistributionCalibrator):
             for weight, memory, estimate in zip(self._weights, self._memories, self._estimates(), strict=True)
         ]
         largest = max(logs)
-        likely = [math.exp(one - largest) for one in logs]
+        likely = [math.exp(log - largest) for log in logs]
         total, equal = sum(likely), self.share / len(likely)
         self._weights = [equal + (1.0 - self.share) * one / total for one in likely]
         for memory in self._memories:
@@ -208,4 +208,4 @@ def _ascending(half_lives: Any) -> tuple[float, ...]:
         raise InputError(
             f"half_lives={half_lives!r} are not possible; give ascending numbers above 0, such as (20, 320)"
         )
-    return tuple(float(one) for one in numbers)
+    return tuple(float(number) for number in numbers)

@@ -179,7 +179,7 @@ class Composition(SequentialDistributionCalibrator):
 
     def _fields(self) -> dict[str, Field]:
         stages = Field(
-            listed(unread, len(self._stages)), lambda: [one._state() for one in self._stages], self._load_stages
+            listed(unread, len(self._stages)), lambda: [stage._state() for stage in self._stages], self._load_stages
         )
         return {**super()._fields(), "stages": stages}
 
@@ -215,6 +215,6 @@ def stages_of(calibrators: Any) -> tuple[DistributionCalibrator, ...]:
     if not isinstance(calibrators, (tuple, list)) or len(calibrators) < 2:
         raise InputError(f"calibrators={calibrators!r} are not possible; give a tuple of two calibrators or more")
     return tuple(
-        chosen(one, DistributionCalibrator, METHODS, "a calibrator of distributions", "calibrators")
-        for one in calibrators
+        chosen(calibrator, DistributionCalibrator, METHODS, "a calibrator of distributions", "calibrators")
+        for calibrator in calibrators
     )

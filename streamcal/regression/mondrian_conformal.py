@@ -99,7 +99,9 @@ class MondrianConformal(DistributionCalibrator):
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
         x, width, outside = self._method._read_many(distributions, y)
-        categories = np.array([category_of(one, self.edges, self.by) for one in distributions], dtype=np.float64)
+        categories = np.array(
+            [category_of(distribution, self.edges, self.by) for distribution in distributions], dtype=np.float64
+        )
         return np.column_stack((categories, x)).reshape(-1, 2), width, outside
 
     def predict_bounds_one(self, distribution: Distribution, y: float, t: Time | None = None) -> tuple[float, float]:

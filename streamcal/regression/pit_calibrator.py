@@ -452,7 +452,7 @@ def edges_of(cells: int, normal: bool) -> FloatArray:
         with decimal.localcontext(EXACT):
             within = Decimal(WIDEST) * min(Decimal(cells) / FULL, Decimal(1)) ** Decimal(str(GROWTH))
             growths = [(within * (2 * k - cells) / cells).exp() for k in range(cells // 2 + 1, cells)]
-            upper = np.array([float(Decimal(FINEST) * (one - 1 / one) / 2) for one in growths])
+            upper = np.array([float(Decimal(FINEST) * (growth - 1 / growth) / 2) for growth in growths])
         edges = np.concatenate((-upper[::-1], np.zeros(1 - cells % 2), upper))
     edges.flags.writeable = False
     return edges

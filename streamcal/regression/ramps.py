@@ -129,7 +129,7 @@ class ScoreRamp(Ramp):
         self.above = above
         self.geometric = geometric
         self._depths = depths
-        self._kept_chain: tuple[tuple[ScoreRamp, ...], RampChain] | None = None
+        self._last_chain: tuple[tuple[ScoreRamp, ...], RampChain] | None = None
 
     @cached_property
     def _middle(self) -> tuple[float, float]:
@@ -157,9 +157,9 @@ class ScoreRamp(Ramp):
 
     def chain(self, inner: tuple[ScoreRamp, ...]) -> RampChain:
         """Return this ramp applied after those of `inner`, innermost first; kept for the next forecast."""
-        last = self._kept_chain
+        last = self._last_chain
         if last is None or len(last[0]) != len(inner) or any(map(is_not, last[0], inner)):
-            last = self._kept_chain = inner, RampChain(*[one._for_chain() for one in (*inner, self)])
+            last = self._last_chain = inner, RampChain(*[one._for_chain() for one in (*inner, self)])
         return last[1]
 
     def _for_chain(self) -> tuple[Any, ...]:

@@ -100,7 +100,7 @@ def pit_intervals(
     distributions: Sequence[Distribution], y: FloatArray, normal: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Return `pit_interval` of each distribution at its outcome, shapes (n,). Normal distributions are vectorised."""
-    if distributions and all(type(one) is Normal for one in distributions):
+    if distributions and all(type(distribution) is Normal for distribution in distributions):
         mean, sd = _parameters(distributions)
         scores = (y - mean) / sd
         same: FloatArray = np.clip(scores, -FURTHEST, FURTHEST) if normal else ndtr(scores)
@@ -244,7 +244,7 @@ def check_distributions(distributions: Any) -> list[Distribution]:
         members = None
     if members is None:
         raise InputError(f"distributions {distributions!r} are not a sequence; give a list of distributions")
-    return [check_distribution(one) for one in members]
+    return [check_distribution(member) for member in members]
 
 
 def median(distribution: Distribution) -> float:
@@ -255,7 +255,10 @@ def median(distribution: Distribution) -> float:
 def medians(distributions: Sequence[Distribution]) -> FloatArray:
     """Return the `median` of each distribution, shape (n,)."""
     half = np.array(0.5)
-    values = [one.mean if type(one) is Normal else quantiles_of(check_distribution(one), half) for one in distributions]
+    values = [
+        distribution.mean if type(distribution) is Normal else quantiles_of(check_distribution(distribution), half)
+        for distribution in distributions
+    ]
     result = np.array(values, dtype=np.float64)
     if not np.isfinite(result).all():
         place = int(np.argmin(np.isfinite(result)))
@@ -337,7 +340,7 @@ def _as_cdf(values: FloatArray, distribution: Distribution) -> FloatArray:
 
 
 def _parameters(normals: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-    return np.array([one.mean for one in normals]), np.array([one.sd for one in normals])
+    return np.array([normal.mean for normal in normals]), np.array([normal.sd for normal in normals])
 
 
 def counted(score: float, distribution: Distribution) -> float:

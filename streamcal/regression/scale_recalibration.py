@@ -111,9 +111,9 @@ class ScaleRecalibration(DistributionCalibrator):
     def _read_many(
         self, distributions: Sequence[Distribution], y: FloatArray
     ) -> tuple[FloatArray, FloatArray, NDArray[Any]]:
-        if distributions and all(type(one) is Normal for one in distributions):
+        if distributions and all(type(distribution) is Normal for distribution in distributions):
             _, scores = pit_intervals(distributions, y)
-            units = np.array([spread(one) if self.fit == "moments" else 1.0 for one in distributions])
+            units = np.array([spread(distribution) if self.fit == "moments" else 1.0 for distribution in distributions])
             x = np.column_stack((scores * units, np.zeros(len(y)), units))
             return x, np.zeros(len(y)), np.abs(scores) == FURTHEST
         read = [self._read(one, outcome) for one, outcome in zip(distributions, y.tolist(), strict=True)]

@@ -223,7 +223,7 @@ def takes(estimator: base.Estimator | compose.Pipeline, name: str) -> bool:
     parameters = inspect.signature(estimator.learn_one).parameters
     if name in parameters:
         return True
-    passes_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    passes_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     return passes_on and isinstance(estimator, base.Wrapper) and takes(estimator._wrapped_model, name)
 
 

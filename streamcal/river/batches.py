@@ -40,7 +40,7 @@ def require_keywords(estimator: base.Estimator, names: Iterable[str]) -> None:
     """Raise `InputError` for keywords that `learn_many` of a base lacks: earlier steps would learn before it fails."""
     parameters = _parameters(estimator)
     unknown = [name for name in names if name not in parameters]
-    if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+    if unknown and not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         raise InputError(f"learn_many of {estimator!r} has no {', '.join(unknown)}; leave them out")
 
 

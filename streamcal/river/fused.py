@@ -79,7 +79,7 @@ class FusedClassifier(CalibratesBase, base.Classifier):
         self.classifiers = classifiers
         self.fusion = fusion.clone().set_params(missing="marginal") if "missing" in fusion.params() else fusion.clone()
         self.models = [classifier.clone() for classifier in classifiers]
-        self._for_models = [frozenset(name for name in ("w", "t") if takes(one, name)) for one in self.models]
+        self._for_models = [frozenset(name for name in ("w", "t") if takes(model, name)) for model in self.models]
 
     def __str__(self) -> str:
         return f"{type(self).__name__}([{', '.join(map(str, self.classifiers))}], {self.fusion})"

@@ -23,7 +23,7 @@ from streamcal.river.bases import Issues, Regressor, ShowsCalibrator, taken_by_b
 
 #: How many residuals are held, and which share of them the size of a residual is compared with; of a standard normal
 #: variable, 9 of 10 are within ±1.645.
-HELD, SHARE, OF_NORMAL = 50, 0.9, 1.645
+RESIDUALS, SHARE, OF_NORMAL = 50, 0.9, 1.645
 #: A residual, or mean squared error, this many times as large is out of proportion.
 MOST = 10.0
 #: The same for a correction of the mean, in s: nine residuals of ten, bias included, are within 1.645 s.
@@ -118,7 +118,7 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
         self._weight = 0.0
         self._squares = 0.0
         #: The last residuals, without sign, and their weights; and the residuals alone, ascending.
-        self._held: deque[tuple[float, float]] = deque()
+        self._residuals: deque[tuple[float, float]] = deque()
         self._sorted: list[float] = []
 
     @property
@@ -212,12 +212,12 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
         error = abs(y - predicted)
         if not error * error * w < math.inf:  # not ** 2, which raises where a float overflows
             return
-        self._hold(error, w)
+        self._add_residual(error, w)
         most = MOST * self._recent_sd() or math.inf
         self._add(min(error, most), w)
         if self._squares > most * most * self._weight:
             self._weight = self._squares = 0.0
-            for residual, weight in self._held:
+            for residual, weight in self._residuals:
                 self._add(min(residual, most), weight)
 
     def _add(self, error: float, w: float) -> None:
@@ -226,11 +226,11 @@ class CalibratedRegressor(Issues, ShowsCalibrator, base.Wrapper, base.Regressor)
         if squares < math.inf:
             self._weight, self._squares = decay * self._weight + w, squares
 
-    def _hold(self, error: float, w: float) -> None:
+    def _add_residual(self, error: float, w: float) -> None:
         """Hold a residual in place of the oldest one."""
-        if len(self._held) == HELD:
-            del self._sorted[bisect_left(self._sorted, self._held.popleft()[0])]
-        self._held.append((error, w))
+        if len(self._residuals) == RESIDUALS:
+            del self._sorted[bisect_left(self._sorted, self._residuals.popleft()[0])]
+        self._residuals.append((error, w))
         insort(self._sorted, error)
 
     def _recent_sd(self, left_out: int = 0) -> float:

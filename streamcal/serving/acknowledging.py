@@ -85,7 +85,7 @@ class Acknowledging:
                 self._writer = Forked(self._state)
                 parts = self._writer.parts()
             else:
-                self._writer, parts = None, _given(list(self._state()))
+                self._writer, parts = None, _in_turn(list(self._state()))
         except Exception as error:  # whatever it is, the events are written
             self._fail_snapshot(error)
         else:
@@ -159,7 +159,7 @@ class Acknowledging:
                 await self.wait()
                 if not self._soon_replayed:
                     with paused_collector():
-                        await self._store(_given(self._state()), self._journal.n)
+                        await self._store(_in_turn(self._state()), self._journal.n)
         finally:
             self._thread.shutdown()
             if self._journal is not None:
@@ -184,7 +184,7 @@ class Acknowledging:
             await self._snapshot
 
 
-async def _given(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _in_turn(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
     """Yield parts that are here already, or are made as they are asked for."""
     for part in parts:
         yield part

@@ -128,7 +128,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
             if begin + TURN < len(items):
                 await asyncio.sleep(0)
         errors = refused_items(answers, items, meters, "issue" if issue else "outcome")
-        results = [None if isinstance(one, RefusedError) else one for one in answers] if errors else answers
+        results = [None if isinstance(answer, RefusedError) else answer for answer in answers] if errors else answers
         await service.acknowledged(issue)
         if arrow.MEDIA_TYPE in request.headers.get("accept", ""):
             return Response(arrow.written(items, results, errors, issue), media_type=arrow.MEDIA_TYPE)
@@ -141,7 +141,7 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
 def refused_items(answers: Sequence[Answer], items: Items, meters: Meters, kind: str) -> list[dict[str, Any]]:
     """Count and log the items that are refused, and return what is answered to each."""
     errors: list[dict[str, Any]] = []
-    for place, error in [(place, one) for place, one in enumerate(answers) if isinstance(one, RefusedError)]:
+    for place, error in [(place, answer) for place, answer in enumerate(answers) if isinstance(answer, RefusedError)]:
         errors.append({"index": place, "status": error.status, **error.content(f"[{place}]")})
         meters.refused_item(kind, error.status)
         if len(errors) <= LOGGED_ITEMS:

@@ -176,7 +176,7 @@ def _columns(table: Any, issue: bool, max_keys: int) -> Columns | None:
     if t is not None and np.isfinite(t).sum() + table["t"].null_count < len(t):
         return None
     sent = table["id"].to_pylist()
-    if not all([one.isascii() for one in sent if one.__class__ is str]):
+    if not all([value.isascii() for value in sent if value.__class__ is str]):
         return None
     keys = _keys(table["keys"]) if "keys" in names else None
     versions = set(table["version"].to_pylist()) if "version" in names else {None}
@@ -197,8 +197,8 @@ def _keys(column: Any) -> list[Any]:
     if not pa.types.is_map(column.type):
         return rows
     keys = [None if row is None else dict(row) for row in rows]
-    for place, (row, one) in enumerate(zip(rows, keys, strict=True)):
-        if row is not None and len(row) > len(one or {}):
+    for place, (row, levels) in enumerate(zip(rows, keys, strict=True)):
+        if row is not None and len(row) > len(levels or {}):
             text = "a field is given twice; give each field one level"
             raise RefusedError(400, text, f"[{place}].keys")
     return keys
@@ -214,15 +214,15 @@ def _dicts(table: Any) -> list[dict[str, Any]]:
 
 def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any]], issue: bool) -> bytes:
     """Write answers as a stream: null in a row that is refused, which has `status`, `error`, `where` and `allowed`."""
-    ids = _given_ids(items)
+    ids = _sent_ids(items)
     if issue:
-        p: Any = pa.array([None if one is None else one.p for one in answers], pa.float64())
-        versions = [None if one is None or one.version is None else str(one.version) for one in answers]
+        p: Any = pa.array([None if answer is None else answer.p for answer in answers], pa.float64())
+        versions = [None if answer is None or answer.version is None else str(answer.version) for answer in answers]
         columns = {"id": ids, "p": p, "version": pa.array(versions, pa.string())}
     else:
-        known = {name: [None if one is None else getattr(one, name) for one in answers] for name in KNOWN[1:3]}
+        known = {name: [None if answer is None else getattr(answer, name) for answer in answers] for name in KNOWN[1:3]}
         columns = {"id": ids, **{name: pa.array(column, pa.bool_()) for name, column in known.items()}}
-    by_row = {one["index"]: one for one in errors}
+    by_row = {error["index"]: error for error in errors}
     for name in REFUSED:
         kind = pa.int16() if name == "status" else pa.string()
         values = [by_row[k][name] if k in by_row else None for k in range(len(answers))] if errors else None
@@ -233,14 +233,16 @@ def written(items: Items, answers: Sequence[Any], errors: Sequence[dict[str, Any
     return bytes(sink.getvalue())
 
 
-def _given_ids(items: Items) -> Any:
+def _sent_ids(items: Items) -> Any:
     """Return ids as the client gave them: as texts, if there are texts or numbers of more than 63 bits."""
     if items.ids is not None:
         return items.ids
     sent = [] if items.columns is None else items.columns.sent
     if items.columns is None:
-        sent = [one.get("id") if isinstance(one, dict) else None for one in (items[k] for k in range(len(items)))]
-    ids = [one if type(one) in (str, int) else None for one in sent]
-    if all([one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in ids]):
+        sent = [item.get("id") if isinstance(item, dict) else None for item in (items[k] for k in range(len(items)))]
+    ids = [value if type(value) in (str, int) else None for value in sent]
+    if all([value is None or (type(value) is int and -(2**63) <= value < 2**63) for value in ids]):
         return pa.array(ids, pa.int64())
-    return pa.array([None if one is None else str(one).encode("utf-8", "replace").decode() for one in ids], pa.string())
+    return pa.array(
+        [None if value is None else str(value).encode("utf-8", "replace").decode() for value in ids], pa.string()
+    )

@@ -29,7 +29,9 @@ class Challenging:
         """Return the version in use, its method, and the comparison of each challenger with it."""
         shadow = self.shadow
         methods = shadow.challengers
-        challengers = [{**compared(one), "method": repr(methods[one.name])} for one in shadow.comparisons()]
+        challengers = [
+            {**compared(comparison), "method": repr(methods[comparison.name])} for comparison in shadow.comparisons()
+        ]
         return {**shadow.version._asdict(), "method": repr(shadow.champion), "challengers": challengers}
 
     def promote(self, item: Any) -> Version:
@@ -51,10 +53,10 @@ class Challenging:
             raise RefusedError(422, str(error), "version") from None
 
 
-def compared(one: Comparison) -> dict[str, Any]:
+def compared(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as it is answered."""
-    sequence = {"difference": one.difference, "low": one.low, "high": one.high}
-    return {"name": one.name, "verdict": one.verdict, "labels": one.n, **sequence}
+    sequence = {"difference": comparison.difference, "low": comparison.low, "high": comparison.high}
+    return {"name": comparison.name, "verdict": comparison.verdict, "labels": comparison.n, **sequence}
 
 
 def check_name(value: Any) -> None:

@@ -22,7 +22,7 @@ EXAMPLES = {"id": "a1", "score": 0.25, "y": True, "version": 1}
 def page(schema: dict[str, Any]) -> bytes:
     """Return the HTML of a schema that `openapi.schema` made."""
     parts = [
-        operation(path, verb, one, schema) for path, verbs in schema["paths"].items() for verb, one in verbs.items()
+        operation(path, verb, call, schema) for path, verbs in schema["paths"].items() for verb, call in verbs.items()
     ]
     title = f"{schema['info']['title']} {schema['info']['version']}"
     lead = "The machine-readable schema is at <a href='/openapi.json'>/openapi.json</a>."
@@ -35,11 +35,11 @@ def page(schema: dict[str, Any]) -> bytes:
     ).encode()
 
 
-def operation(path: str, verb: str, one: dict[str, Any], schema: dict[str, Any]) -> str:
+def operation(path: str, verb: str, call: dict[str, Any], schema: dict[str, Any]) -> str:
     """Return what is said of an address: its fields, its answers, and a command."""
-    body = one.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    body = call.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     shown = [
-        f"<h2><code>{verb.upper()} {escape(path)}</code></h2><p>{escape(one.get('description', one['summary']))}.</p>"
+        f"<h2><code>{verb.upper()} {escape(path)}</code></h2><p>{escape(call.get('description', call['summary']))}.</p>"
     ]
     item = None if body is None else body.get("x-item", body)
     if item is not None:
@@ -48,16 +48,16 @@ def operation(path: str, verb: str, one: dict[str, Any], schema: dict[str, Any])
             f"<tr><td><code>{name}</code><td>{escape(text)}<td>{'yes' if must else ''}" for name, text, must in rows
         ]
         shown.append(f"<table><tr><th>field<th>values<th>required{''.join(cells)}</table>")
-    kinds = [one.get("requestBody", {}), one["responses"]["200"]]
+    kinds = [call.get("requestBody", {}), call["responses"]["200"]]
     descriptions = [
         answered["schema"].get("description") for kind in kinds for answered in kind.get("content", {}).values()
     ]
     shown += [f"<p>Also {escape(text)}.</p>" for text in descriptions if text is not None]
     answers = [
-        f"<tr><td>{status}<td>{escape(answered['description'])}" for status, answered in one["responses"].items()
+        f"<tr><td>{status}<td>{escape(answered['description'])}" for status, answered in call["responses"].items()
     ]
     shown.append(f"<details><summary>Answers</summary><table><tr><th>status<th>{''.join(answers)}</table></details>")
-    shown.append(f"<pre>{escape(command(path, body, item, 'security' in schema and one.get('security') != []))}</pre>")
+    shown.append(f"<pre>{escape(command(path, body, item, 'security' in schema and call.get('security') != []))}</pre>")
     return "".join(shown)
 
 
@@ -83,9 +83,9 @@ def digits(bound: float) -> str:
 def kind(described: dict[str, Any]) -> str:
     """Return what a schema allows, in words."""
     if "anyOf" in described:
-        return " or ".join(kind(one) for one in described["anyOf"])
+        return " or ".join(kind(option) for option in described["anyOf"])
     if "enum" in described or "const" in described:
-        return ", ".join(json.dumps(one) for one in described.get("enum", [described.get("const")]))
+        return ", ".join(json.dumps(option) for option in described.get("enum", [described.get("const")]))
     text = " or ".join([described["type"]] if isinstance(described["type"], str) else described["type"])
     if described["type"] == "string":
         return (

@@ -24,7 +24,7 @@ CAN_FORK = hasattr(os, "fork")
 #: Seconds after which a child is given up.
 LONGEST = 600.0
 #: Seconds between two looks whether a child that has written everything has ended.
-LOOKED = 0.005
+POLL = 0.005
 #: The child leaves the processor to requests, where both want it.
 NICE = 10
 #: Bytes that are read at once.
@@ -145,7 +145,7 @@ class Forked:
                 if process:
                     self._process = 0
                     return os.waitstatus_to_exitcode(status)
-            time.sleep(LOOKED)
+            time.sleep(POLL)
 
 
 def _write(make: Callable[[], Iterable[bytes]], pipe: int) -> None:

@@ -32,7 +32,7 @@ class Impression(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     w: float | UnsetType | None = UNSET
 
 
-class Told(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class Resolved(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An outcome as JSON has it."""
 
     id: str | int
@@ -41,7 +41,7 @@ class Told(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     w: float | UnsetType | None = UNSET
 
 
-DECODERS: dict[bool, Any] = {True: msgspec.json.Decoder(list[Impression]), False: msgspec.json.Decoder(list[Told])}
+DECODERS: dict[bool, Any] = {True: msgspec.json.Decoder(list[Impression]), False: msgspec.json.Decoder(list[Resolved])}
 
 
 class Columns(NamedTuple):
@@ -111,20 +111,20 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
 
     A text that has as many colons as there are keys gives no key twice.
     """
-    sent = [one.id for one in items]
-    fields = {"t": [one.t for one in items], "w": [one.w for one in items]}
+    sent = [item.id for item in items]
+    fields = {"t": [item.t for item in items], "w": [item.w for item in items]}
     if issue:
-        fields |= {"keys": [one.keys for one in items], "version": [one.version for one in items]}
+        fields |= {"keys": [item.keys for item in items], "version": [item.version for item in items]}
     present = {name: len(items) - column.count(UNSET) for name, column in fields.items()}
     optional = {name: fields[name] for name, number in present.items() if number}
-    keys = [None if one is UNSET else one for one in optional["keys"]] if "keys" in optional else None
-    number = 2 * len(items) + sum(present.values()) + sum([len(one) for one in keys or () if one])
+    keys = [None if levels is UNSET else levels for levels in optional["keys"]] if "keys" in optional else None
+    number = 2 * len(items) + sum(present.values()) + sum([len(levels) for levels in keys or () if levels])
     if body.count(b":") != number and len(KEYS.findall(body.decode())) != number:
         return None
-    if not body.isascii() and not all([one.isascii() for one in sent if one.__class__ is str]):
+    if not body.isascii() and not all([value.isascii() for value in sent if value.__class__ is str]):
         return None
-    values = [one.score for one in items] if issue else [one.y for one in items]
-    versions = {None if one is UNSET else one for one in optional.get("version", (None,))}
+    values = [item.score for item in items] if issue else [item.y for item in items]
+    versions = {None if version is UNSET else version for version in optional.get("version", (None,))}
     return plain_columns(
         sent,
         np.array(values, dtype=np.float64),
@@ -176,4 +176,4 @@ def _numbers(column: list[Any] | None) -> FloatArray | None:
     """Return a column of numbers, NaN for none; None without any."""
     if column is None:
         return None
-    return np.array([math.nan if one is None or one is UNSET else one for one in column], dtype=np.float64)
+    return np.array([math.nan if value is None or value is UNSET else value for value in column], dtype=np.float64)

@@ -141,8 +141,8 @@ class State(Collector):
         yield GaugeMetricFamily("streamcal_version", "The number of the calibrator in use.", shadow.version.number)
         text = "Whether a challenger is shown to be better than the calibrator in use."
         better = GaugeMetricFamily("streamcal_challenger_better", text, labels=("name",))
-        for one in shadow.comparisons():
-            better.add_metric((one.name,), one.verdict == "better")
+        for comparison in shadow.comparisons():
+            better.add_metric((comparison.name,), comparison.verdict == "better")
         yield better
 
     def _delays(self) -> Metric:

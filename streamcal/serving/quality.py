@@ -74,11 +74,11 @@ class Quality:
     def log_loss(self) -> LogLoss:
         return self.standing.log_loss
 
-    def take(self, one: Issued, y: bool) -> None:
+    def take(self, prediction: Issued, y: bool) -> None:
         """Add a prediction and its label."""
         if self._rows:
             self.settle()
-        self._new.append((one, y))
+        self._new.append((prediction, y))
         if len(self._new) >= AT_ONCE:
             self.settle()
 
@@ -105,15 +105,15 @@ class Quality:
         new, self._new = self._new, []
         if not new:
             return
-        score, p, w = np.array([(one.score, one.p, one.w) for one, _ in new]).T
+        score, p, w = np.array([(prediction.score, prediction.p, prediction.w) for prediction, _ in new]).T
         y = np.array([label for _, label in new])
         self._measure(p, score, y, w)
-        if any(one.keys for one, _ in new):
-            for one, label in new:
-                segments = one.keys.items() if one.keys else ()
-                self.monitor.update_checked(one.p, 1.0 if label else 0.0, segments)
+        if any(prediction.keys for prediction, _ in new):
+            for prediction, label in new:
+                segments = prediction.keys.items() if prediction.keys else ()
+                self.monitor.update_checked(prediction.p, 1.0 if label else 0.0, segments)
                 for segment in segments:
-                    self._add(segment, one, label)
+                    self._add(segment, prediction, label)
         else:
             self.monitor.update_many(y, p)
         self.labels += len(new)
@@ -133,7 +133,7 @@ class Quality:
         self.comparison.measure({RAW: raw, self.name: p}, y, w)
         self.entropy.update_many(y, p, w)
 
-    def _add(self, segment: Segment, one: Issued, y: bool) -> None:
+    def _add(self, segment: Segment, prediction: Issued, y: bool) -> None:
         before = self.segments.get(segment)
         if before is None and len(self.segments) >= self._most:
             segment = (segment[0], OTHER)
@@ -141,7 +141,7 @@ class Quality:
                 segment = (OTHER, OTHER)
             before = self.segments.get(segment)
         labels, forecast, positives = before or Sums(0, 0.0, 0.0)
-        self.segments[segment] = Sums(labels + 1, forecast + one.w * one.p, positives + one.w * y)
+        self.segments[segment] = Sums(labels + 1, forecast + prediction.w * prediction.p, positives + prediction.w * y)
 
     def _alarm(self, alarm: Alarm) -> None:
         self.alarms += 1

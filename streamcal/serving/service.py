@@ -106,7 +106,7 @@ class Service:
         self.ready = False
         self.stopped = False  #: whether everything was written at the end
         self._journal = journal
-        self._told = 0 if journal is None else journal.n  # the events when the time was told last
+        self._advanced_at = 0 if journal is None else journal.n  # the events when the clock was moved last
         self._issue_checks, self._outcome_checks = issue_checks(settings.max_keys), outcome_checks()
         self._report = Drawn(b"", None, -math.inf)
         self._maps: dict[str, Drawn] = {}
@@ -197,7 +197,7 @@ class Service:
         if not now - LONGEST_BEHIND <= t.min() <= t.max() <= now + self.settings.max_ahead:
             return None
         if t.min() < now - TICK and self.join.clock < now - TICK:
-            self._tell_time(now)
+            self._move_clock(now)
         return t
 
     def resolve(self, item: Any) -> Taken:
@@ -244,7 +244,7 @@ class Service:
             allowed = f"give seconds since 1970, at most a year behind and {self.settings.max_ahead:g} s ahead"
             raise RefusedError(409, f"time {t!r} is {place}; leave it out, or {allowed}", "t")
         if t < now - TICK and self.join.clock < now - TICK:  # nothing has told the join the time for long
-            self._tell_time(now)
+            self._move_clock(now)
         return float(t)
 
     def require_disk(self, issue: bool) -> None:
@@ -298,7 +298,7 @@ class Service:
         """
         self.quality.settle()
         values = {level: e for (name, level), e in self.quality.monitor.e_values.items() if name == field}
-        sums = {level: one for (name, level), one in self.quality.segments.items() if name == field}
+        sums = {level: total for (name, level), total in self.quality.segments.items() if name == field}
         worst, learned = self._levels_learned(field)
         levels = dict.fromkeys([*worst, *values, *sums, *self._levels_held.get(field, ()), *learned])
         shown = list(levels)[:MOST_LEVELS]
@@ -308,7 +308,7 @@ class Service:
         """Return the names of the fields that may have levels, of a tuple as "a,b"."""
         calibrator: Any = self.calibrator
         by: list[Any] = [*getattr(calibrator, "by", ()), *getattr(getattr(calibrator, "inner", None), "by", ())]
-        names = [",".join(one) if isinstance(one, tuple) else one for one in by]
+        names = [",".join(field) if isinstance(field, tuple) else field for field in by]
         labelled = [name for name, _ in (*self.quality.monitor.e_values, *self.quality.segments)]
         return list(dict.fromkeys([*names, *labelled, *self._levels_held]))
 
@@ -318,7 +318,7 @@ class Service:
         calibrator: Any = self.calibrator
         if isinstance(calibrator, Multicalibrated):
             with suppress(InputError):  # of a field that is not one of its own
-                groups = [one.level for one in calibrator.worst(MOST_LEVELS, _field_of(field, calibrator.by))]
+                groups = [group.level for group in calibrator.worst(MOST_LEVELS, _field_of(field, calibrator.by))]
             calibrator = calibrator.inner
         if isinstance(calibrator, Segmented):
             with suppress(InputError, StoreError):  # the same, or levels in a file that is gone
@@ -480,8 +480,8 @@ class Service:
         self._warn_of_clock()
         if self.settings.event_time or now <= self.join.clock:
             return
-        if self._journal is None or self._journal.n != self._told or now >= self.join.due:
-            self._tell_time(now)
+        if self._journal is None or self._journal.n != self._advanced_at or now >= self.join.due:
+            self._move_clock(now)
 
     @property
     def behind(self) -> float:
@@ -497,18 +497,18 @@ class Service:
             logger.warning(text, self.behind, extra={"event": "clock behind", "seconds": self.behind})
         self._wrong = wrong
 
-    def _tell_time(self, now: float) -> None:
+    def _move_clock(self, now: float) -> None:
         with suppress(StateError):  # the journal is full, which `acknowledging` has told
             self.join.advance(now)
         if self._journal is not None:
-            self._told = self._journal.n
+            self._advanced_at = self._journal.n
 
 
 def _first_levels(predictions: Iterable[Issued]) -> dict[str, dict[Level, None]]:
     """Return the first levels of each field, at most `MOST_LEVELS` of each."""
     first: dict[str, dict[Level, None]] = {}
-    for one in predictions:
-        for field, level in one.keys.items() if one.keys else ():
+    for prediction in predictions:
+        for field, level in prediction.keys.items() if prediction.keys else ():
             levels = first.setdefault(field, {})
             if len(levels) < MOST_LEVELS:
                 levels[level] = None

@@ -40,7 +40,7 @@ class Tokens:
         """
         scheme, _, token = header.partition(b" ")
         header = b"Bearer " + token.strip() if scheme.lower() == b"bearer" else header
-        return any([hmac.compare_digest(header, one) for one in self._accepted])
+        return any([hmac.compare_digest(header, accepted) for accepted in self._accepted])
 
     def refresh(self) -> None:
         """Read the file again if it has changed; tokens stay as they are where it cannot be used."""
@@ -79,7 +79,9 @@ def read(path: str) -> tuple[bytes, ...]:
 
 def checked(tokens: list[str], what: str) -> tuple[bytes, ...]:
     """Return the headers of tokens; `InputError` where one cannot be used, or there is none."""
-    stripped = [one.strip() for one in tokens]
-    if not stripped or not all(one.isascii() and one.isprintable() and len(one) >= SHORTEST for one in stripped):
+    stripped = [token.strip() for token in tokens]
+    if not stripped or not all(
+        token.isascii() and token.isprintable() and len(token) >= SHORTEST for token in stripped
+    ):
         raise InputError(f"{what} is not possible; give at least {SHORTEST} printable ASCII characters")
-    return tuple([f"Bearer {one}".encode() for one in stripped])
+    return tuple([f"Bearer {token}".encode() for token in stripped])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streamcal.solvers.solution import Solution
 
 Array = NDArray[np.float64]
-Found = TypeVar("Found")
+TermsT = TypeVar("TermsT")
 
 RIDGE = 1e-9
 """A penalty of ½ RIDGE ‖δ‖² per unit of weight. It makes the solution finite and unique where the likelihood alone does
@@ -103,8 +103,12 @@ def descend(problem: Any, start: Array, accepted: float) -> Solution:
 
 
 def backtrack(
-    assess: Callable[[Array], tuple[Found, float]], at: Callable[[float], Array], loss: float, slope: float, blur: float
-) -> tuple[Array, Found, float, bool]:
+    assess: Callable[[Array], tuple[TermsT, float]],
+    at: Callable[[float], Array],
+    loss: float,
+    slope: float,
+    blur: float,
+) -> tuple[Array, TermsT, float, bool]:
     """Take the first of the full, halved, quartered … steps that decreases a loss sufficiently, up to its rounding.
 
     `at` is the point after a share of the step, and `slope` that of the loss along it. The result is the point, what

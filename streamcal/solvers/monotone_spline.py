@@ -87,8 +87,8 @@ class MonotoneSpline:
         piece = np.minimum((u * PIECES).astype(np.intp), PIECES - 1)
         t = u * PIECES - piece
         powers = np.vander(t, 7, increasing=True).T
-        sums = np.array([np.bincount(piece, weight * one, PIECES) for one in powers])
-        cross = np.array([np.bincount(piece, positive * one, PIECES) for one in powers[:4]])
+        sums = np.array([np.bincount(piece, weight * power, PIECES) for power in powers])
+        cross = np.array([np.bincount(piece, positive * power, PIECES) for power in powers[:4]])
         hankel = sums[np.arange(4)[:, None] + np.arange(4)]
         local = np.array([self._spans[i].T @ hankel[:, :, i] @ self._spans[i] for i in range(PIECES)])
         linear = np.zeros(PIECES + 3)

@@ -6,12 +6,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streamcal.spark import frames
-from streamcal.spark.streams import STATE, Kept
+from streamcal.spark.streams import STATE, KeyState
 
 #: Whole numbers of up to 17 characters with decimals that are 0: a `LabelJoin` has such an id without the decimals.
 WITH_DECIMALS = r"^(0|[1-9][0-9]{0,16}|-[1-9][0-9]{0,15})\.0+\z"
 #: Columns of `audit` beside the key.
-TOLD = tuple(name for name in Kept._fields if name != "timer")
+AUDITED = tuple(name for name in KeyState._fields if name != "timer")
 
 
 def audit(spark: SparkSession, checkpoint: str) -> DataFrame:
@@ -39,7 +39,7 @@ def audit(spark: SparkSession, checkpoint: str) -> DataFrame:
     may run meanwhile.
     """
     read = spark.read.format("statestore").option("path", checkpoint).option("stateVarName", STATE).load()
-    return read.select(F.col("key.key").alias("key"), *(F.col(f"value.{name}").alias(name) for name in TOLD))
+    return read.select(F.col("key.key").alias("key"), *(F.col(f"value.{name}").alias(name) for name in AUDITED))
 
 
 def checksums(df: DataFrame, *, key: str, id: str) -> DataFrame:

@@ -27,7 +27,7 @@ pyarrow = arrow.pyarrow
 #: much as some hundred to some thousand rows, whatever it learns.
 ROWS_TOGETHER = 1 << 20
 #: Calibrators that a partition holds at once. Then their states are written, and new ones started: later they merge.
-MOST_HELD = 20_000
+MOST_OPEN = 20_000
 #: Rows and bytes of states in a batch that is given out.
 STATES_TOGETHER, BYTES_TOGETHER = 10_000, 16 << 20
 #: Calibrators that are kept read when states are applied.
@@ -78,7 +78,7 @@ def fold(batches: Iterable[Batch], calibrator: Calibrator, names: Names, in_orde
         if in_order:
             done = {key: open_keys.pop(key) for key in [*open_keys][:-1]}
         else:
-            done, open_keys = (open_keys, {}) if len(open_keys) > MOST_HELD else ({}, open_keys)
+            done, open_keys = (open_keys, {}) if len(open_keys) > MOST_OPEN else ({}, open_keys)
         yield from written(_states_of(done), kind)
     yield from written(_states_of(open_keys), kind)
 

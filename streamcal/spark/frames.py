@@ -120,10 +120,10 @@ def merge(first: DataFrame, *others: DataFrame) -> DataFrame:
         For other columns than those of `fit`. `MergeError` in the action that computes the result, where methods or
         parameters differ or the method does not merge.
     """
-    for one in (first, *others):
-        check_states(one)
-        check_type(kind(first, "key"), one, "key")  # Spark would cast, and might find no key in a text
-    union = reduce(DataFrame.unionByName, (one.select(*STATES) for one in (first, *others)))
+    for frame in (first, *others):
+        check_states(frame)
+        check_type(kind(first, "key"), frame, "key")  # Spark would cast, and might find no key in a text
+    union = reduce(DataFrame.unionByName, (frame.select(*STATES) for frame in (first, *others)))
     return _merged(union, Calibrator.from_bytes)
 
 
@@ -214,7 +214,7 @@ def _broadcast(df: DataFrame, states: Any, key: str | None) -> _Beside:
     else:
         by_key = _bytes_of(states)
         _check_values(states, df, key)
-    _check_given(next((content for content in by_key if content is not None), None), key)
+    _require_key(next((content for content in by_key if content is not None), None), key)
     beside = F.lit(None).cast("string") if key is None else column(df, "key", key)
     return _Beside(df, beside, by_key.get, next(iter(by_key.values()), None))
 
@@ -225,7 +225,7 @@ def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
     sums = counts.agg(F.max("key"), F.count(F.lit(1)), F.sum("n"), F.sum("known"))  # max is null for no other key
     some, keys, n, known = sums.collect()[0]
     _check_once(n or 0, keys, known or 0)
-    _check_given(_hashable(some), key)
+    _require_key(_hashable(some), key)
     first = states.select("state").limit(1).collect()
     its_key, state = _unused(df, "key"), _unused(df, "state")
     beside = states.select(F.col("key").alias(its_key), F.col("state").alias(state))
@@ -236,7 +236,7 @@ def _joined(df: DataFrame, states: DataFrame, key: str | None) -> _Beside:
 
 def _unused(df: DataFrame, name: str) -> str:
     """Return a name that no column has; Spark ignores case."""
-    taken = {one.lower() for one in df.columns}
+    taken = {name.lower() for name in df.columns}
     name = f"__{name}"
     while name in taken:
         name += "_"
@@ -352,7 +352,7 @@ def _check_once(n: int, keys: int, known: int) -> None:
         raise InputError(f"{n - known} of {n} states are null; drop those rows")
 
 
-def _check_given(some: Any, key: str | None) -> None:
+def _require_key(some: Any, key: str | None) -> None:
     """Raise `InputError` if states have keys, of which `some` is one, and no column of keys is given."""
     if key is None and some is not None:
         raise InputError(f"the states have keys, such as {some!r}; give key=, the column of keys")
@@ -364,7 +364,7 @@ def check_type(of: Any, df: DataFrame, key: str | None) -> None:
         return
     column(df, "key", key)
     own = kind(df, key)
-    if not any(isinstance(own, one) and isinstance(of, one) for one in KEYS):
+    if not any(isinstance(own, allowed) and isinstance(of, allowed) for allowed in KEYS):
         raise InputError(
             f"the keys of the states are of type {of.simpleString()}, and column {key!r} is of type "
             f"{own.simpleString()}; cast one of them"

@@ -183,7 +183,7 @@ def _check_initial(initial: DataFrame | None, df: DataFrame, key: str) -> None:
         frames.check_type(frames.kind(initial, "key"), df, key)
 
 
-class Kept(NamedTuple):
+class KeyState(NamedTuple):
     """The columns of a key's state."""
 
     state: bytes  #: of the `LabelJoin`
@@ -200,7 +200,7 @@ class Kept(NamedTuple):
 
 #: The name of the state, and its columns in Spark.
 STATE = "join"
-COLUMNS = ", ".join(f"{name} {'binary' if name == 'state' else 'long'}" for name in Kept._fields)
+COLUMNS = ", ".join(f"{name} {'binary' if name == 'state' else 'long'}" for name in KeyState._fields)
 
 
 class Joins(StatefulProcessor):
@@ -232,7 +232,7 @@ class Joins(StatefulProcessor):
         seeded = Calibrator.from_bytes(bytes(initialState["state"] or b""))
         if not seeded.same_parameters(self._calibrator):
             raise InputError(f"initial has {seeded!r} for the key {key[0]!r}; the stream has {self._calibrator!r}")
-        self._state.update(Kept(self._begun(seeded).to_bytes()))
+        self._state.update(KeyState(self._begun(seeded).to_bytes()))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
         """Issue, resolve, and learn what is due."""
@@ -255,7 +255,7 @@ class Joins(StatefulProcessor):
     def _do(self, act: Callable[[LabelJoin], Any], watermark: int, rung: int | None = None) -> Any:
         """Let the key's join act, and keep it; `rung` is the timer that has fired, which Spark removes."""
         content = self._state.get()
-        stored = None if content is None else Kept(*content)
+        stored = None if content is None else KeyState(*content)
         join = self._begun(self._calibrator.clone()) if stored is None else self._resumed(stored)
         labels: list[tuple[Id, bool]] = []
         join.on_learned = lambda event, y: labels.append((event.id, y))
@@ -263,10 +263,10 @@ class Joins(StatefulProcessor):
         before = Learned() if stored is None else Learned(*stored[3:])
         timer = None if stored is None or stored.timer == rung else stored.timer
         timer = self._waited_for(join, timer, watermark)
-        self._state.update(Kept(join.to_bytes(), timer, join.waiting, *before.with_ids(labels)))
+        self._state.update(KeyState(join.to_bytes(), timer, join.waiting, *before.with_ids(labels)))
         return result
 
-    def _resumed(self, stored: Kept) -> LabelJoin:
+    def _resumed(self, stored: KeyState) -> LabelJoin:
         """Return the join that was kept; `StateError` if it has other parameters than those of the stream."""
         join, new = LabelJoin.from_bytes(bytes(stored.state)), self._new
         if join.spans != new.spans or not join.calibrator.same_parameters(self._calibrator):

@@ -13,7 +13,7 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, ensure, number, numbers, row, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, require_left
+from streamcal.statistics.retractions import RETRACTION_TOLERANCE, never_learned, require_accurate, require_learned
 
 
 class BernsteinMoments(Statistic):
@@ -23,7 +23,7 @@ class BernsteinMoments(Statistic):
     retraction O(n) and, outside of windows, O(n³) to verify it; fixed memory. Single scores are not kept: a retraction
     is refused where what is left could not be sums of nonnegative weights of both labels, which shows in negative sums
     of the basis or a Gram matrix that is not positive semidefinite, or where it would be accurate to less than 1e-10
-    (`held.require_left`). `sums` is never divided by the unit, also not in views: a least-squares problem depends only
+    (`require_accurate`). `sums` is never divided by the unit, not even in views: a least-squares problem depends only
     on the ratios of its sums.
     """
 
@@ -50,14 +50,14 @@ class BernsteinMoments(Statistic):
         self.sums.update_many(self.scale.units(x), w, w * y)
 
     def unlearn(self, x: float, y: float, w: float) -> None:
-        require_held((self.sums.weight, self.sums.positive, self.sums.count), x, y, w, self.sums.peak)
+        require_learned((self.sums.weight, self.sums.positive, self.sums.count), x, y, w, self.sums.peak)
         self.sums.unlearn(self.scale.unit(x), w, w * y)
 
     def verify(self, x: float, y: float, w: float) -> None:
         moments, cross, weight, positive, count, peak = self.sums.state()
-        require_held((weight, positive, count), x, y, w, peak)
-        require_left(weight - w + float(self.sums.low[2][0]), count - 1, peak, w)
-        u, slack = self.scale.unit(x), HELD_TOLERANCE * peak
+        require_learned((weight, positive, count), x, y, w, peak)
+        require_accurate(weight - w + float(self.sums.low[2][0]), count - 1, peak, w)
+        u, slack = self.scale.unit(x), RETRACTION_TOLERANCE * peak
         for sums, part in ((moments, w), (cross, w * y), (_lowered(moments, self.degree) - cross, w - w * y)):
             added = np.empty(len(sums))
             basis(len(sums) - 1, u, added)
@@ -68,7 +68,7 @@ class BernsteinMoments(Statistic):
                 or np.linalg.eigvalsh(_gram(even)).min() < -slack
                 or (count == 1 and left.max() > slack)
             ):
-                raise RetractionError(not_held(x, y, w))
+                raise RetractionError(never_learned(x, y, w))
 
     def merge(self, other: Self) -> None:
         self.sums.merge(other.sums)

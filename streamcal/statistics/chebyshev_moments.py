@@ -14,7 +14,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, ensure, number, numbers, row, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.bernstein_moments import dropped, require_dropped
-from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held, require_left
+from streamcal.statistics.retractions import RETRACTION_TOLERANCE, never_learned, require_accurate, require_learned
 
 
 class ChebyshevMoments(Statistic):
@@ -41,7 +41,7 @@ class ChebyshevMoments(Statistic):
         self.cross = np.zeros(degree + 1)
         self.low = np.zeros(2 * degree + 1), np.zeros(degree + 1)
         self._count = 0
-        self._peak = 0.0  # the largest weight ever summed, see `require_held`
+        self._peak = 0.0  # the largest weight ever summed, see `require_learned`
 
     @property
     def n(self) -> float:
@@ -58,7 +58,7 @@ class ChebyshevMoments(Statistic):
         self._peak = max(self._peak, self.n)
 
     def unlearn(self, x: float, y: float, w: float) -> None:
-        require_held((self.n, float(self.cross[0]), self._count), x, y, w, self._peak)
+        require_learned((self.n, float(self.cross[0]), self._count), x, y, w, self._peak)
         self._count -= 1
         if self._count == 0:
             for sums in (self.moments, self.cross, *self.low):
@@ -69,18 +69,18 @@ class ChebyshevMoments(Statistic):
             settle(self.cross, self.low[1])
 
     def verify(self, x: float, y: float, w: float) -> None:
-        require_held((self.n, float(self.cross[0]), self._count), x, y, w, self._peak)
-        require_left(float(self.moments[0]) - w + float(self.low[0][0]), self._count - 1, self._peak, w)
+        require_learned((self.n, float(self.cross[0]), self._count), x, y, w, self._peak)
+        require_accurate(float(self.moments[0]) - w + float(self.low[0][0]), self._count - 1, self._peak, w)
         taken, taken_cross = np.zeros_like(self.moments), np.zeros_like(self.cross)
         low = np.zeros_like(self.moments), np.zeros_like(self.cross)
         add(taken, taken_cross, low, self.scale.unit(x), w, w * y)
-        left, positive, slack = self.moments - taken, self.cross - taken_cross, HELD_TOLERANCE * self._peak
+        left, positive, slack = self.moments - taken, self.cross - taken_cross, RETRACTION_TOLERANCE * self._peak
         for sums in (left, positive, left[: len(positive)] - positive):
             size = (len(sums) + 1) // 2
             index, distance = (op.outer(np.arange(size), np.arange(size)) for op in (np.add, np.subtract))
             gram = 0.5 * (sums[index] + sums[np.abs(distance)])
             if np.linalg.eigvalsh(gram).min() < -slack or (self._count == 1 and np.abs(sums).max() > slack):
-                raise RetractionError(not_held(x, y, w))
+                raise RetractionError(never_learned(x, y, w))
 
     def merge(self, other: Self) -> None:
         add_arrays(self.moments, self.low[0], other.moments, other.low[0])

@@ -12,8 +12,8 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Field, ensure, listed, number, row, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import not_held
 from streamcal.statistics.keyed import Column, Entry, Key
+from streamcal.statistics.retractions import never_learned
 from streamcal.statistics.subproblems import Routed, RoutedColumn, Routing, Subproblems
 
 #: A label; the keys of subproblems are tuples of labels.
@@ -160,13 +160,13 @@ class ClassSubproblems(Subproblems):
 
     def require(self, x: Any, y: float, w: float) -> None:
         if not all(label in self._named for label in self._routing.labels_of(x)):
-            raise RetractionError(not_held(x, y, w))
+            raise RetractionError(never_learned(x, y, w))
         super().require(x, y, w)
 
     def unlearn(self, x: Any, y: float, w: float) -> None:
         labels = self._routing.labels_of(x)
         if not all(label in self._named for label in labels):
-            raise RetractionError(not_held(x, y, w))
+            raise RetractionError(never_learned(x, y, w))
         keys = [key for key, _, _ in self.entries(x, y)]
         super(Subproblems, self).unlearn(x, y, w)
         self._totals.unlearn(x, 1.0, w)

@@ -32,7 +32,7 @@ from streamcal.states import (
     whole,
 )
 from streamcal.statistics.base import Statistic, agree
-from streamcal.statistics.held import holds
+from streamcal.statistics.retractions import can_contain
 
 #: Texts, numbers and scores: see `streamcal.multiclass.observations`.
 _Coordinate = tuple[tuple[str, ...], tuple[float, ...], tuple[float, ...]]
@@ -131,14 +131,14 @@ class ClassTable(Statistic):
         self._keep_limit()
 
     def update_many(self, x: NDArray[Any], y: FloatArray, w: FloatArray) -> None:
-        for one in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
-            self.update(*one)
+        for observation in zip(x.tolist(), y.tolist(), w.tolist(), strict=True):
+            self.update(*observation)
 
     def unlearn(self, x: _Coordinate, y: float, w: float) -> None:
         size, place = len(x[2]), int(y)
         cell, removed = self._at_depth(x, _row(x, y, w), None)
         row = self._rows.get(cell)
-        if row is None or not holds((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
+        if row is None or not can_contain((math.fsum(row[:size]), row[place], int(row[size])), 1.0, w, self._peak):
             raise RetractionError(f"no observation (scores {x!r}, weight {w!r}) is held; unlearn only what was learned")
         self._n = None
         self._count -= 1
@@ -147,7 +147,7 @@ class ClassTable(Statistic):
             if not self._rows:
                 self.depth = None
             return
-        self._rows[cell] = [one - other for one, other in zip(row, removed, strict=True)]
+        self._rows[cell] = [value - other for value, other in zip(row, removed, strict=True)]
         self._rows[cell][place] = max(row[place] - w, 0.0)
 
     def merge(self, other: Self) -> None:
@@ -177,7 +177,7 @@ class ClassTable(Statistic):
     def _add(self, x: _Coordinate, row: list[float]) -> None:
         self._n = None
         sums = self._rows.get(x)
-        self._rows[x] = sums = row if sums is None else [one + other for one, other in zip(sums, row, strict=True)]
+        self._rows[x] = sums = row if sums is None else [value + other for value, other in zip(sums, row, strict=True)]
         size = len(x[2])
         self._count += int(row[size])
         self._peak = max(self._peak, math.fsum(sums[:size]))
@@ -204,7 +204,7 @@ class ClassTable(Statistic):
         low, high = 0, len(depths) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if sum(self._cells_at(one, depths[middle]) for one in places) <= self.limit:
+            if sum(self._cells_at(place, depths[middle]) for place in places) <= self.limit:
                 low = middle
             else:
                 high = middle - 1
@@ -217,7 +217,7 @@ class ClassTable(Statistic):
             sets.setdefault((texts, named), []).append(place)
         if self.depth is not None:
             return [np.array(cells) for cells in sets.values()]
-        totals = [np.array([math.fsum(one) for one in rows]) for rows in sets.values()]
+        totals = [np.array([math.fsum(row) for row in rows]) for rows in sets.values()]
         return [
             np.sqrt(np.sqrt(np.array(rows) / total[:, np.newaxis]))
             for rows, total in zip(sets.values(), totals, strict=True)
@@ -330,8 +330,8 @@ def _each_row(sets: list[Any]) -> Iterator[tuple[Any, Any, list[Any], list[Any]]
     """Return texts, numbers, place and sums of each saved row."""
     for texts, named, table in sets:
         size = len(listed(unread)(texts)) + len(listed(unread)(named))
-        for one in listed(listed(unread))(table):
-            yield texts, named, one[:size], one[size:]
+        for values in listed(listed(unread))(table):
+            yield texts, named, values[:size], values[size:]
 
 
 def possible_classes(texts: Any, named_numbers: Any, scores: Any) -> _Coordinate:
@@ -355,7 +355,7 @@ def possible_labels(texts: Any, named_numbers: Any) -> tuple[tuple[str, ...], tu
     for label in named_numbers:
         ensure(isinstance(label, (int, float)) and -math.inf < label < math.inf, "a label is not possible")
     for labels in (named, named_numbers):
-        ensure(all(one < other for one, other in itertools.pairwise(labels)), "labels are in no order")
+        ensure(all(label < other for label, other in itertools.pairwise(labels)), "labels are in no order")
     ensure(len(named) + len(named_numbers), "an observation has no labels")
     return tuple(named), tuple(named_numbers)
 
@@ -363,6 +363,6 @@ def possible_labels(texts: Any, named_numbers: Any) -> tuple[tuple[str, ...], tu
 def require_classes(x: Any, y: FloatArray) -> None:
     """Raise `StateError` unless these can be coordinates of observations and the places of their outcomes."""
     ensure(isinstance(x, np.ndarray) and x.dtype == object, "coordinates are no labels and scores")
-    for one, place in zip(x.tolist(), y.tolist(), strict=True):
-        ensure(len(one) == 3, "a coordinate has no labels and scores")
-        ensure(place in range(len(possible_classes(*one)[2])), "an outcome is no place of a label")
+    for coordinate, place in zip(x.tolist(), y.tolist(), strict=True):
+        ensure(len(coordinate) == 3, "a coordinate has no labels and scores")
+        ensure(place in range(len(possible_classes(*coordinate)[2])), "an outcome is no place of a label")

@@ -182,14 +182,14 @@ class FoldedTrees(Keyed[ScoreTree]):
 
     def _weights_at(self, x: float) -> tuple[float, float]:
         """Return the weights of positives and negatives at a coordinate that were learned without a fold."""
-        weight, positive = self._whole.held_at(x)
+        weight, positive = self._whole.weights_at(x)
         return _settled(positive, weight), _settled(weight - positive, weight)
 
     def _all_weights_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         if len(x) < FEW:
             pairs = np.array([self._weights_at(one) for one in x.tolist()]).reshape(-1, 2)
             return pairs[:, 0], pairs[:, 1]
-        weight, positive = self._whole.all_held_at(x)
+        weight, positive = self._whole.all_weights_at(x)
         return _all_settled(positive, weight), _all_settled(weight - positive, weight)
 
     def _deal(self, x: float, before: tuple[float, float], after: tuple[float, float]) -> None:
@@ -226,7 +226,7 @@ class FoldedTrees(Keyed[ScoreTree]):
 
     # -- reading -------------------------------------------------------------------------------------------------
 
-    def holding(self) -> list[int]:
+    def filled(self) -> list[int]:
         """Return the folds with observations; all folds if nothing is held."""
         return [fold for fold, tree in enumerate(self._trees) if tree.count] or list(range(self.folds))
 
@@ -287,7 +287,7 @@ class FoldedTrees(Keyed[ScoreTree]):
         dealt, first = self._all_weights_at(scores), self.folds_of(scores)
         rounding = MASS_TOLERANCE * self._whole.tree.heaviest
         for fold, tree in enumerate(self._trees):
-            weight, positive = tree.all_held_at(scores)
+            weight, positive = tree.all_weights_at(scores)
             for part, own in zip(dealt, (positive, weight - positive), strict=True):
                 share = _shares_of_one(part, (fold - first) % self.folds, self.folds)
                 least = share - STATE_ROUNDING * weight - rounding

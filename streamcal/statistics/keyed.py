@@ -13,7 +13,7 @@ from streamcal.errors import RetractionError
 from streamcal.parameters.types import FloatArray
 from streamcal.states import Field, listed, unread
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import not_held
+from streamcal.statistics.retractions import never_learned
 
 Part = TypeVar("Part", bound=Statistic)
 #: The key of a part: a number, a label or a tuple of labels.
@@ -111,7 +111,7 @@ class Keyed(Statistic, Generic[Part]):
         for key, at, label in entries:
             part = self._parts.get(key)
             if part is None:
-                raise RetractionError(not_held(at, label, w))
+                raise RetractionError(never_learned(at, label, w))
             part.require(at, label, w)
 
     def verify(self, x: Any, y: float, w: float) -> None:

@@ -14,7 +14,7 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, LIGHTEST, ROUNDING, Field, counts, ensure, hexadecimal, listed, number, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import holds, not_held
+from streamcal.statistics.retractions import can_contain, never_learned
 
 #: Decay drops the bits that lie this far below the weight of a label, so that the integers stay bounded; weights from
 #: 1e-60 to 1e60 span 452 bits.
@@ -52,7 +52,7 @@ class LabelMoments(Statistic):
         self._weight_unit = 0
         self._x_unit = 0
         self._count = 0
-        self._peak = 0.0  # the largest weight ever held, see `holds`
+        self._peak = 0.0  # the largest weight ever held, see `can_contain`
         #: Observations that are not in `_sums` and `_counts` yet; only `_count` has them.
         self._recent = RecentMoments()
 
@@ -171,8 +171,8 @@ class LabelMoments(Statistic):
     def require(self, x: float, y: float, w: float) -> None:
         weights = self.weights()
         for label, part in _parts(y, w):
-            if not holds((weights[label], 0.0, self._counts[label]), 0.0, part, self._peak):
-                raise RetractionError(not_held(x, y, w))
+            if not can_contain((weights[label], 0.0, self._counts[label]), 0.0, part, self._peak):
+                raise RetractionError(never_learned(x, y, w))
 
     def verify(self, x: float, y: float, w: float) -> None:
         """Raise `RetractionError` unless the sums left without an observation are possible.
@@ -190,7 +190,7 @@ class LabelMoments(Statistic):
             else:
                 possible = left > 0 and squares >= -slack and (count > 1 or squares <= slack)
             if not possible:
-                raise RetractionError(not_held(x, y, w))
+                raise RetractionError(never_learned(x, y, w))
 
     def _left(self, label: int, x: float, weight: float) -> tuple[list[int], int]:
         """Return the sums of a label less an observation, in units as fine as both need, and Σw·Σwx² before."""

@@ -27,7 +27,7 @@ from streamcal.states import (
     write_fields,
 )
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import HELD_TOLERANCE, not_held, require_held
+from streamcal.statistics.retractions import RETRACTION_TOLERANCE, never_learned, require_learned
 from streamcal.statistics.score_tree import ScoreTree
 
 #: Normal scores are kept within this; outcomes further out are alike.
@@ -217,13 +217,13 @@ class PITs(Statistic):
             self.points.require(x, y, w)
         elif self.edges is None:
             row = self._intervals.get((x, y), [0.0, 0.0])
-            require_held((row[0], 0.0, int(row[1])), x, 0.0, w, self._peak)
+            require_learned((row[0], 0.0, int(row[1])), x, 0.0, w, self._peak)
         else:
             share = self._shares(x, y)
             covered = share > 0.0
-            short = self._cells[covered, 0] < w * share[covered] - HELD_TOLERANCE * self._peak
+            short = self._cells[covered, 0] < w * share[covered] - RETRACTION_TOLERANCE * self._peak
             if not self._count or short.any() or (self._cells[covered, 1] < 1.0).any():
-                raise RetractionError(not_held(x, y, w))
+                raise RetractionError(never_learned(x, y, w))
 
     def unlearn(self, x: Any, y: float, w: float) -> None:
         if y == 0.0:
@@ -327,7 +327,8 @@ class PITs(Statistic):
             ensure((rows[:, 1] > 0.0).all() and rows[:, 3].sum() == count, "the intervals are not possible")
         else:
             ensure(cells[:, 1].max(initial=0.0) <= count <= cells[:, 1].sum(), "the counts do not add up")
-        ensure(abs(masses[:, 0].sum() - weight) <= HELD_TOLERANCE * peak * len(masses), "the weights do not add up")
+        slack = RETRACTION_TOLERANCE * peak * len(masses)
+        ensure(abs(masses[:, 0].sum() - weight) <= slack, "the weights do not add up")
         self._cells = cells
         self._intervals = {(x, y): [one, number] for x, y, one, number in rows.tolist()}
         ensure(len(self._intervals) == len(rows), "an interval is there twice")
@@ -337,7 +338,7 @@ class PITs(Statistic):
         self._require_coordinates(x, self.scale)
         least = -FURTHEST if self.normal else 0.0
         # of the lower end of an interval, the width of which is rounded
-        ensure(((y >= 0.0) & (x - y >= least - HELD_TOLERANCE)).all(), "an interval is not possible")
+        ensure(((y >= 0.0) & (x - y >= least - RETRACTION_TOLERANCE)).all(), "an interval is not possible")
         ensure(((y == 0.0) | (x - y < x)).all(), "an interval has no width")
         self._require_at_edges(x[y == 0.0])
 

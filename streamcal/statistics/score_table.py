@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sortedcontainers import SortedDict
 
 from streamcal.kernels.cells.cell_points import all_points, points_of
-from streamcal.kernels.cells.cell_sums import CellRows, CellSums, taken
+from streamcal.kernels.cells.cell_sums import CellRows, CellSums, reduced
 from streamcal.kernels.tree.hull_tree import LIGHTEST
 from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
@@ -35,7 +35,7 @@ from streamcal.states import (
 )
 from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid, grid_of
-from streamcal.statistics.held import KEPT_WHOLE, require_held
+from streamcal.statistics.retractions import LARGEST_UNPRUNED, require_learned
 
 Columns = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -61,7 +61,7 @@ class ScoreTable(Statistic):
         # x -> [weight, positive weight, count]; count >= 1 and 0 <= positive <= weight in every row.
         self._rows: SortedDict[float, list[float]] = SortedDict()
         self._count = 0
-        self._peak = 0.0  # the largest weight a row ever had, see `require_held`
+        self._peak = 0.0  # the largest weight a row ever had, see `require_learned`
 
     @property
     def n(self) -> float:
@@ -97,7 +97,7 @@ class ScoreTable(Statistic):
 
     def require(self, x: Any, y: float, w: float) -> None:
         row = self._rows.get(x, (0.0, 0.0, 0))
-        require_held((row[0], row[1], row[2]), x, y, w, self._peak)
+        require_learned((row[0], row[1], row[2]), x, y, w, self._peak)
 
     def unlearn(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)
@@ -106,7 +106,7 @@ class ScoreTable(Statistic):
         if row[2] == 1:
             del self._rows[x]
             return
-        row[:2] = taken(row[0], row[1], w, w * y)
+        row[:2] = reduced(row[0], row[1], w, w * y)
         row[2] -= 1
 
     def merge(self, other: Self) -> None:
@@ -122,12 +122,12 @@ class ScoreTable(Statistic):
         self._drop_below(LIGHTEST)
 
     def prune(self, fraction: float) -> None:
-        """Drop light scores between heavy ones from a table of more than `KEPT_WHOLE` scores.
+        """Drop light scores between heavy ones from a table of more than `LARGEST_UNPRUNED` scores.
 
         A score is light if it weighs less than `fraction` of the average score. Where no heavy score is near, light
         scores decide on the fit: a run of several, or one at an end of the table, is kept.
         """
-        if len(self._rows) <= KEPT_WHOLE:
+        if len(self._rows) <= LARGEST_UNPRUNED:
             return
         x, weight = np.array(self._rows.keys()), np.array([row[0] for row in self._rows.values()])
         heavy = weight >= fraction * weight.mean()
@@ -261,7 +261,7 @@ class GridTable(Statistic):
 
     def require(self, x: float, y: float, w: float) -> None:
         flat, i = self._flat, 5 * self.grid.cell(x)
-        require_held((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self.sums.peak)
+        require_learned((flat[i], flat[i + 1], flat[i + 2]), x, y, w, self.sums.peak)
 
     def unlearn(self, x: Any, y: float, w: float) -> None:
         self.require(x, y, w)

@@ -20,7 +20,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, MOST, Field, counts, ensure, number, numbers, require_rising, require_weights
 from streamcal.statistics.base import Piece, Statistic
 from streamcal.statistics.grid import Grid, grid_of
-from streamcal.statistics.held import KEPT_WHOLE, not_held
+from streamcal.statistics.retractions import LARGEST_UNPRUNED, never_learned
 
 #: Values of two neighbouring blocks that differ by less than this (1,000 units in the last place), relative to the
 #: higher one, are taken as equal, and the blocks pooled: their centres depend on what is pooled.
@@ -149,7 +149,7 @@ class ScoreTree(Statistic):
 
     def unlearn(self, x: float, y: float, w: float) -> None:
         if self._tree.unlearn(x, w, w * y, 1):
-            raise RetractionError(not_held(x, y, w))
+            raise RetractionError(never_learned(x, y, w))
 
     def stream(self, x: FloatArray, y: FloatArray, piece: Piece, lower: FloatArray, upper: FloatArray) -> None:
         """Learn a piece of a batch, and write the intervals before each row; to `lower` the fit where `upper` is empty.
@@ -160,13 +160,13 @@ class ScoreTree(Statistic):
         x, gone = places if self.grid is None else map(self.grid.rounds, places)
         self._tree.stream(x, y, piece.w, piece.unit, gone, *piece.leaving[1:], piece.room, lower, upper)
 
-    def held_at(self, x: float) -> tuple[float, float]:
+    def weights_at(self, x: float) -> tuple[float, float]:
         """Return the weight and positive weight at a coordinate. O(log k)."""
         weight, positive, _ = self._tree.find(x)
         return weight, positive
 
-    def all_held_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return `held_at` for an array of coordinates, which a grid has rounded. O(k)."""
+    def all_weights_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return `weights_at` for an array of coordinates, which a grid has rounded. O(k)."""
         scores, weight, positive, _ = self._tree.to_arrays()
         if len(scores) == 0:
             return np.zeros(len(x)), np.zeros(len(x))
@@ -179,7 +179,7 @@ class ScoreTree(Statistic):
         if w > 0.0 or number > 0:
             self._tree.update(x, max(w, 0.0), max(positive, 0.0), max(number, 0))
         if (w < 0.0 or number < 0) and self._tree.unlearn(x, max(-w, 0.0), max(-positive, 0.0), max(-number, 0)):
-            raise RetractionError(not_held(x, float(positive < 0.0), -w))
+            raise RetractionError(never_learned(x, float(positive < 0.0), -w))
 
     def add_sorted(self, x: FloatArray, weight: FloatArray, positive: FloatArray, number: NDArray[np.int64]) -> None:
         """Add weights and numbers of observations at ascending coordinates, which a grid has rounded."""
@@ -192,14 +192,14 @@ class ScoreTree(Statistic):
         self._tree.multiply(factor)
 
     def prune(self, fraction: float) -> None:
-        """Drop scores whose weights together are below `fraction` from a tree of more than `KEPT_WHOLE` scores.
+        """Drop scores whose weights together are below `fraction` from a tree of more than `LARGEST_UNPRUNED` scores.
 
         With `keeps_fit` the fit changes by no more than `PRUNED_CHANGE` at any score. A light score decides on it where
         nothing heavier is near; of the blocks in which it would change by more, first the scores at the ends are kept
         and then all. The fit moves later where new observations part a block of which some scores were dropped: so
         nothing is dropped from small trees.
         """
-        if self._tree.size <= KEPT_WHOLE:
+        if self._tree.size <= LARGEST_UNPRUNED:
             return
         threshold = fraction * self._tree.weight / self._tree.size
         if self.keeps_fit:

@@ -14,8 +14,8 @@ from streamcal.parameters.scales import Scale
 from streamcal.parameters.types import FloatArray
 from streamcal.states import ROUNDING, Field, ensure, listed, number, row, unread
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import SMALLEST_HELD
 from streamcal.statistics.keyed import Column, Entry, Key, Keyed
+from streamcal.statistics.retractions import SMALLEST_WEIGHT
 from streamcal.statistics.totals import Totals
 
 #: The binary subproblems of an observation: their keys, its score in each (or one for all) and its label in each.
@@ -82,7 +82,7 @@ class Subproblems(Keyed[Statistic]):
     def _new_part(self) -> Statistic:
         """Return the statistic of a new subproblem, initialised with the remaining weight of the prior."""
         part = self._make()
-        if self._prior is not None and self._prior_share >= SMALLEST_HELD:
+        if self._prior is not None and self._prior_share >= SMALLEST_WEIGHT:
             part.hold(self._prior)
             part.decay(self._prior_share)
         return part

@@ -13,7 +13,7 @@ from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Field, ensure, number, numbers, whole
 from streamcal.statistics.base import Statistic
 from streamcal.statistics.bernstein_moments import require_moments
-from streamcal.statistics.held import require_held
+from streamcal.statistics.retractions import require_learned
 from streamcal.statistics.vector_table import require_tuples
 
 
@@ -34,7 +34,7 @@ class TensorMoments(Statistic):
         self.scales = scales
         self.sums = TensorSums(degrees)
         self._count = 0
-        self._peak = 0.0  # the largest weight ever summed, see `require_held`
+        self._peak = 0.0  # the largest weight ever summed, see `require_learned`
 
     @property
     def n(self) -> float:
@@ -53,7 +53,7 @@ class TensorMoments(Statistic):
         self._peak = max(self._peak, self.sums.weight)
 
     def unlearn(self, x: tuple[float, ...], y: float, w: float) -> None:
-        require_held((self.sums.weight, self.sums.positive, self._count), x, y, w, self._peak)
+        require_learned((self.sums.weight, self.sums.positive, self._count), x, y, w, self._peak)
         self._count -= 1
         if self._count == 0:
             self.sums.load(np.zeros_like(self.sums.moments), np.zeros_like(self.sums.cross), 0.0, 0.0)

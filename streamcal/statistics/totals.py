@@ -7,7 +7,7 @@ from typing import Any, Self
 from streamcal.parameters.types import FloatArray
 from streamcal.states import HEAVIEST, Field, ensure, hexadecimal, listed, whole
 from streamcal.statistics.base import Statistic
-from streamcal.statistics.held import require_held
+from streamcal.statistics.retractions import require_learned
 
 #: Decay drops bits below 2^−1200, so that the integers stay bounded. New observations weigh at least 1e-60 = 2^−200,
 #: and after 1,000 further half-lives the decaying memory drops everything.
@@ -27,7 +27,7 @@ class Totals(Statistic):
     drifts = False
 
     def __init__(self) -> None:
-        # The total weight, the positive weight and the largest total ever held (see `require_held`) are these over
+        # The total weight, the positive weight and the largest total ever held (see `require_learned`) are these over
         # _denominator, a power of two.
         self._sum = 0
         self._positive = 0
@@ -68,7 +68,7 @@ class Totals(Statistic):
         spare, spare_positive = self._sum - weight, self._positive - positive
         if not 0 <= spare_positive <= spare or (self._count == 1 and spare):  # not exactly; accept it up to rounding
             over = self._denominator
-            require_held((self._sum / over, self._positive / over, self._count), x, y, w, self._peak / over)
+            require_learned((self._sum / over, self._positive / over, self._count), x, y, w, self._peak / over)
         self._count -= 1
         self._sum = max(spare, 0) if self._count else 0
         self._positive = max(spare_positive, 0) if self._count else 0

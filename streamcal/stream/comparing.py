@@ -539,14 +539,14 @@ def compare(
         levels are tuples. Every method then runs twice: as it is, and corrected for them by `Segmented`, which has
         " by segment" added to its name. `Comparison.segments` has the predictions by level.
     multicalibrate : sequence of str and of tuples of str
-        Columns whose levels are groups: every method, with `segments` every method corrected for them, runs once more,
-        kept calibrated in the groups by `Multicalibrated`. Its name then ends in ", multicalibrated".
+        Columns whose levels are groups. Every method runs once more, kept calibrated in the groups by
+        `Multicalibrated`; with `segments`, those corrected by segment too. The names then end in ", multicalibrated".
     positive : optional
-        The label that is positive, where labels are other words than those of `streamcal run`.
+        The positive label, if labels are other words than those of `streamcal run`.
     scale : {"percent", "logit"}, optional
         Scores of a file or a table are percentages or log-odds.
     format, delimiter : str, optional
-        Of a file, where its name and header do not show them.
+        Those of a file whose name and header do not show them.
     processes : int
         Number of processes that share the methods; 1 is this one. More need a main module that can be imported
         (`if __name__ == "__main__":`), as everywhere with `multiprocessing`.
@@ -563,25 +563,25 @@ def compare(
     InputError
         Where something cannot be read or used.
     StreamcalError
-        Where a process has ended.
+        If a process ends before its results.
 
     Warns
     -----
     RuntimeWarning
-        Where scores fall with the label or are classes, and where rows are sorted by label or score.
+        If scores fall with the label or are classes, and if rows are sorted by label or score.
 
     Notes
     -----
     Cost: that of the methods, and O(1) a row for each of them and for each pair. A method that fails is left out from
-    then on, with its error; the others continue.
+    then on, and its error is reported; the others continue.
 
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> p = rng.random(4_000)
-    >>> found = compare((p, rng.random(4_000) < p**3), methods=["online-platt", "isotonic"])
-    >>> found.recommendation.method, found.difference("isotonic", "raw").verdict
+    >>> comparison = compare((p, rng.random(4_000) < p**3), methods=["online-platt", "isotonic"])
+    >>> comparison.recommendation.method, comparison.difference("isotonic", "raw").verdict
     ('online-platt', 'better')
     """
     comparison = Comparison(methods, delay=delay, base=base, segments=segments, multicalibrate=multicalibrate)

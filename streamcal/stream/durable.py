@@ -38,8 +38,8 @@ def save(calibrator: Saved, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     calibrator : Learner, LabelJoin, CalibrationMonitor or Shadow
-        Any method: of one score, of several scores, of many classes or of distributions; `Segmented`; and what of
-        `streamcal.live` has a state. The journal of a join is no part of it.
+        Any method, of one score, of several scores, of many classes or of distributions, and any class of
+        `streamcal.live` with a state. The journal of a join is not saved.
     path : str or path
         The file to write or to replace.
 
@@ -91,7 +91,7 @@ def load(path: str | os.PathLike[str], kind: Any = Saved) -> Any:
     ------
     StateError
         If the file is damaged, was not written by `save`, names a class that this version does not have, or a class
-        that is no `kind`.
+        that is not `kind`.
     OSError
         If the file cannot be read.
 

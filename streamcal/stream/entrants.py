@@ -224,7 +224,7 @@ class Processes:
             self._running.append(process)
 
     def send(self, piece: Observations | Arrivals) -> None:
-        self._tell(piece)
+        self._send(piece)
 
     def receive(self) -> dict[str, Any]:
         results: dict[str, Any] = {}
@@ -236,7 +236,7 @@ class Processes:
         return results
 
     def end(self, last: Last) -> dict[str, Ended | None]:
-        self._tell(last)
+        self._send(last)
         return self.receive()
 
     def close(self) -> None:
@@ -246,7 +246,7 @@ class Processes:
             process.terminate()
             process.join(PATIENCE)
 
-    def _tell(self, what: Observations | Arrivals | Last) -> None:
+    def _send(self, what: Observations | Arrivals | Last) -> None:
         for end in self._ends:
             try:
                 end.send(what)

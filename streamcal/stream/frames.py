@@ -109,7 +109,7 @@ def calibrate(
     weight, time : str or None
         Columns of the weight and of the time.
     positive : str or None
-        The label that is positive, where labels are other words than those.
+        The positive label, if labels are other words than those.
 
     Returns
     -------
@@ -120,10 +120,10 @@ def calibrate(
     Raises
     ------
     InputError
-        Where a field cannot be used, with its row (counted from 1) and column; then nothing is learned. Where this is
-        no table, a column is not there or there twice, or one that would be added is there.
+        If a field cannot be used, with its row (counted from 1) and column; then nothing is learned. If `table` is no
+        table, or a column is missing, occurs twice, or has the name of one that is added.
     SolverError
-        Where a solver fails; the rows before are learned then.
+        If a solver fails; the rows before are learned then.
 
     Notes
     -----
@@ -156,7 +156,7 @@ def calibrate(
         observations = [fields.all(batch) for batch in batches]
         values = [_predicted(evaluation, *pair, fields) for pair in zip(batches, observations, strict=True)]
     except RecordError as error:
-        say_in_python(error)
+        name_arguments(error)
         raise
     predictions = np.vstack(values) if values else np.empty((0, len(added)))
     return _with_columns(table, dict(zip(added, predictions.T, strict=True)))
@@ -208,7 +208,7 @@ def require_columns(table: Any, used: list[str]) -> None:
             raise InputError(f"the table has {names.count(name)} columns {name!r}; rename all but one")
 
 
-def say_in_python(error: RecordError) -> None:
+def name_arguments(error: RecordError) -> None:
     """Name arguments in the message, where it names options of the command line."""
     for option, argument in IN_PYTHON.items():
         error.allowed = error.allowed and error.allowed.replace(option, argument)

@@ -185,7 +185,7 @@ class Replay(Measures):
         issued = join.issue(id, score, t, keys=keys, version=version, w=w)
         self.repeated += issued.number < number
         if label_time < NEVER:
-            self._tell(issued, y, label_time)
+            self._resolve(issued, y, label_time)
         return issued.p
 
     def _require_order(self, t: float) -> None:
@@ -196,7 +196,7 @@ class Replay(Measures):
                 f"{self.join.spans.horizon:g} s; sort the rows by the time of the event, which is in seconds"
             )
 
-    def _tell(self, issued: Issued, y: bool, label_time: float) -> None:
+    def _resolve(self, issued: Issued, y: bool, label_time: float) -> None:
         """Tell the outcome of a row, now or when it came."""
         join = self.join
         self.clicks += y

@@ -19,7 +19,7 @@ from streamcal.stream.as_issued import Horizon, Judged, Lead
 from streamcal.stream.batches import Batch, Row
 from streamcal.stream.columns import Columns, FieldReader, Observations, Refused, rows_of
 from streamcal.stream.files import input_files, title_of
-from streamcal.stream.frames import as_table, require_columns, say_in_python, table_batches
+from streamcal.stream.frames import as_table, name_arguments, require_columns, table_batches
 from streamcal.stream.impressions import ImpressionReader, Impressions
 from streamcal.stream.reading import RecordReader, check_alike, readers_of
 from streamcal.stream.records import RecordError
@@ -138,7 +138,7 @@ def _of_table(batches: Iterable[Any], fields: FieldReader) -> Iterator[Observati
         try:
             yield fields.all(batch)
         except RecordError as error:
-            say_in_python(error)
+            name_arguments(error)
             raise
 
 

@@ -33,7 +33,7 @@ class Auto(SequentialCalibrator):
     The first experts are the score itself and a *ladder*: sigmoid and cubic maps with memories from 30 units of
     information to all, each of which enters when the stream is long enough for it. The others are two maps with fading
     means of the last labels, a cubic map that forgets fast, three smoothers, local in the score; `Protected`; and the
-    rates of scores that repeat. `streamcal.calibrators.auto.experts.EXPERTS` has all of them. Upon them are
+    rates of scores that repeat. `streamcal.calibrators.auto.experts.EXPERTS` has all of them. On top of them are
 
     - two *stacks*: online logistic regressions on the log-odds of all experts, with a long and a short memory, weighted
       like further experts;
@@ -59,8 +59,8 @@ class Auto(SequentialCalibrator):
     Parameters
     ----------
     delay : int or None
-        The number of labels learned between a prediction and its own label, 0 to 100,000. None, the default, finds it.
-        Give it where delays are longer than 4,096 labels or where scores repeat, in a loop of `predict_one` and
+        The number of labels learned between a prediction and its own label, 0 to 100,000. None, the default, estimates
+        it. Give it where delays are longer than 4,096 labels or where scores repeat, in a loop of `predict_one` and
         `learn_one`.
 
     Raises
@@ -78,9 +78,9 @@ class Auto(SequentialCalibrator):
     Losses are summed log losses in nats, of scores clamped at log-odds ±16. D is at most the number of labels learned
     in between. A label is a *surprise* if the score gave it less than ¼ and the prediction still less, and costs more
     than its stake. κ is what surprises may cost, 1 to 8 nats each, for the largest number of them among labels of D + 1
-    units. With labels in time, D and κ are 0. `promised` is the right-hand side's constant. It grows with surprises, by
-    1 with each unit of a delay that is found, and by what a later or heavier label costs beyond it. So it bounds the
-    excess at any time. `kernels.mixture.guard.Guard` has the proof.
+    units. With labels in time, D and κ are 0. `promised` is ln 4 + D + κ. It grows with surprises, by 1 with each unit
+    of a delay that is observed, and by what a later or heavier label costs beyond it. So it bounds the excess at any
+    time. `kernels.mixture.guard.Guard` has the proof.
 
     **Memory.** With labels in time, the loss is within a few nats of that of the best rung in hindsight. A sequence of
     k changes between experts costs about k·(ln U + ln N) nats more, for N experts and U units learned.
@@ -92,8 +92,7 @@ class Auto(SequentialCalibrator):
 
     **Cost.** O(1) per observation, 3 to 5 µs, with late labels and without. An object takes 32 kB, and 4 kB more where
     hundreds of scores repeat. A prediction that waits for its label takes 89 bytes: log-odds of experts are rounded to
-    16 bits.
-    `benchmarks/auto_parts.py` measures all of them.
+    16 bits. `benchmarks/auto_parts.py` measures them.
 
     References
     ----------

@@ -23,7 +23,7 @@ cdef class BinEdges(CellTree):
     cdef void _set_ranks(self) noexcept nogil
     cdef void _reserve(self) except *
     cdef bint _move(self, int[::1] changed, Py_ssize_t low, Py_ssize_t high) noexcept nogil
-    cdef inline bint _given_up(self) noexcept nogil
+    cdef inline bint _give_up(self) noexcept nogil
     cdef bint _passed(self, Py_ssize_t i, Py_ssize_t low, Py_ssize_t high, bint shrinks) noexcept nogil
     cdef inline void _set_near(self, Py_ssize_t i, int left, int under, int right, int over) noexcept nogil
     cdef bint _move_edges(

@@ -95,7 +95,7 @@ class BinEdges(CellTree):
         for k in range(self._count):
             i = self._list[k]
             if self._used[i] and not self._passed(i, first, common, common < high):
-                return self._given_up()
+                return self._give_up()
         for k in range(changed.shape[0]):  # cells left first: then all neighbours of those that enter are used
             if changed[k] < 0:
                 self._set_edges_at(-1 - changed[k], first, common)
@@ -111,13 +111,13 @@ class BinEdges(CellTree):
                 self._used[i] = 1
                 self._set_edges_at(i, first, common)
         if self._listed > _MOST_CHANGES:
-            return self._given_up()
+            return self._give_up()
         if self._high > high:
             for k in range(self._count):
                 self._refine(self._list[k], self._high)
         return True
 
-    def _given_up(self) -> cython.bint:
+    def _give_up(self) -> cython.bint:
         """Empty the list of changed bins."""
         self._is_changed[:] = 0
         self._listed = 0
@@ -252,7 +252,7 @@ class BinEdges(CellTree):
     @cython.locals(k=cython.Py_ssize_t)
     def _find_neighbours(self) -> cython.void:
         """Compute which cells are used, and the neighbours of their ranks, from the cells."""
-        self._given_up()
+        self._give_up()
         self._used[:] = 0
         for k in range(self._count):
             self._used[self._list[k]] = 1

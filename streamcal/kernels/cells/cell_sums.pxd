@@ -1,6 +1,6 @@
 cimport cython
 
-cpdef (double, double) taken(double weight, double positive, double w, double w_positive) noexcept nogil
+cpdef (double, double) reduced(double weight, double positive, double w, double w_positive) noexcept nogil
 
 
 cdef class CellSums:

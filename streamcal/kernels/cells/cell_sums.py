@@ -20,7 +20,7 @@ _MOST_CHANGES = cython.declare(cython.int, 256)
 _RESIDUE = cython.declare(cython.double, RESIDUE)
 
 
-def taken(
+def reduced(
     weight: cython.double, positive: cython.double, w: cython.double, w_positive: cython.double
 ) -> tuple[cython.double, cython.double]:
     """Weight and positive weight of a row after a retraction; a label of which only rounding is left has none."""
@@ -88,7 +88,7 @@ class CellSums:
             for k in range(5):
                 self._cells[cell, k] = 0.0
             return
-        self._cells[cell, 0], self._cells[cell, 1] = taken(self._cells[cell, 0], self._cells[cell, 1], w, positive)
+        self._cells[cell, 0], self._cells[cell, 1] = reduced(self._cells[cell, 0], self._cells[cell, 1], w, positive)
         self._cells[cell, 2] -= 1.0
         self._cells[cell, 3] -= (w - positive) * x
         self._cells[cell, 4] -= positive * x
@@ -139,9 +139,9 @@ class CellSums:
         Where all sums were scaled, and `take_factor` was not called first, all cells have changed.
         """
         unscaled = self.take_factor() == 1.0
-        taken = [self._changed[i] for i in range(self._number)] if self._number >= 0 and unscaled else None
+        cells = [self._changed[i] for i in range(self._number)] if self._number >= 0 and unscaled else None
         self._number = 0
-        return taken
+        return cells
 
 
 class CellRows:

@@ -4,7 +4,7 @@ cdef double LARGEST
 cdef double UNIT
 cdef Py_ssize_t LAST
 cpdef double log_odds_of(double positive, double negative) noexcept nogil
-cpdef double held_at(double p, double positive, double negative) noexcept nogil
+cpdef double shrunk_log_odds(double p, double positive, double negative) noexcept nogil
 
 
 @cython.final

@@ -30,8 +30,8 @@ def log_odds_of(positive, negative):
     return clamped(log(positive / negative), LARGEST)
 
 
-def held_at(p, positive, negative):
-    """Return the log-odds of a mean of labels that is held at p by two units of information, 4p(1 − p) a label."""
+def shrunk_log_odds(p, positive, negative):
+    """Return the log-odds of a mean of labels, shrunk towards p by two units of information, 4p(1 − p) a label."""
     return log_odds_of(positive + 0.5 / max(1.0 - p, TINY), negative + 0.5 / max(p, TINY))
 
 
@@ -62,7 +62,7 @@ class KnotSums:
     def local(self, index, knot, p):
         """Return the forecast of a smoother at a knot, where the line forecasts the probability p."""
         unit: cython.double = self._units[index]
-        return held_at(p, self.sums[2 * index + 1, knot] / unit, self.sums[2 * index, knot] / unit)
+        return shrunk_log_odds(p, self.sums[2 * index + 1, knot] / unit, self.sums[2 * index, knot] / unit)
 
     # -- learning ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ import math
 
 import cython
 import numpy as np
-from cython.cimports.streamcal.kernels.mixture.knot_sums import held_at
+from cython.cimports.streamcal.kernels.mixture.knot_sums import shrunk_log_odds
 
 # The columns of the table.
 SCORE = cython.declare(cython.Py_ssize_t, 0)
@@ -50,8 +50,8 @@ class RepeatedScores:
         return slot if self.table[slot, SCORE] == x and self.table[slot, TIMES] >= 2.0 else -1
 
     def forecast(self, slot, p):
-        """Return the log-odds of the mean of the labels in a slot, held at p."""
-        return held_at(p, self.table[slot, POSITIVE], self.table[slot, NEGATIVE])
+        """Return the log-odds of the mean of the labels in a slot, shrunk towards p."""
+        return shrunk_log_odds(p, self.table[slot, POSITIVE], self.table[slot, NEGATIVE])
 
     def learn(self, x, y, w, u):
         """Count the label at its score, of weight w and of u units of information."""

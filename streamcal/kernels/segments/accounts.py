@@ -214,10 +214,10 @@ class Accounts(Capitals):
                 continue
             if k < 0:
                 k = j
-            held: cython.p_double = self._numbers(k)
-            _stake(0, _SIZE, held, self._part(k), self._least, self._sums)
-            if held[_VARIANCE] < 0.0:
-                further: cython.p_double = self._further(held[_VARIANCE])
+            numbers: cython.p_double = self._numbers(k)
+            _stake(0, _SIZE, numbers, self._part(k), self._least, self._sums)
+            if numbers[_VARIANCE] < 0.0:
+                further: cython.p_double = self._further(numbers[_VARIANCE])
                 _stake(_SIZE, _ALL, further, 1.0 / max(further[_FINE_FREE], 1.0), self._least, self._sums)
                 self._tilts = _ALL
 
@@ -237,13 +237,13 @@ class Accounts(Capitals):
                 self._admit(j)
                 k = self._slot[j]
             self._table.use(k)
-            held: cython.p_double = self._numbers(k)
+            numbers: cython.p_double = self._numbers(k)
             stakes: cython.p_double = self._of(j)
-            _take(0, _SIZE, held, self._part(k), self._least, self._sums, self._added, stakes)
+            _take(0, _SIZE, numbers, self._part(k), self._least, self._sums, self._added, stakes)
             if self.is_late and self._slots[k, _FREE] == 0.0:
                 self._slots[k, _FREE] = 1.0
-            if held[_VARIANCE] < 0.0:
-                further: cython.p_double = self._further(held[_VARIANCE])
+            if numbers[_VARIANCE] < 0.0:
+                further: cython.p_double = self._further(numbers[_VARIANCE])
                 further[_FINE_FREE] = max(further[_FINE_FREE], 1.0)
                 part: cython.double = 1.0 / further[_FINE_FREE]
                 _take(_SIZE, _ALL, further, part, self._least, self._sums, self._added, stakes)
@@ -271,7 +271,7 @@ class Accounts(Capitals):
         self._balance()
         return float(self._p)
 
-    def predict_many(self, z: cython.const[cython.double][::1], columns: list, found: cython.double[::1]):
+    def predict_many(self, z: cython.const[cython.double][::1], columns: list, predictions: cython.double[::1]):
         """`predict` for each of n rows; `columns` has a list of n levels for each field."""
         i: cython.Py_ssize_t
         self._require_length(columns, z.shape[0])
@@ -279,7 +279,7 @@ class Accounts(Capitals):
             self._look_at(self._clamp(z[i]), columns, i)
             self._sum()
             self._balance()
-            found[i] = self._p
+            predictions[i] = self._p
 
     # -- labels in time --------------------------------------------------------------------------------------------
 
@@ -362,20 +362,20 @@ class Accounts(Capitals):
             k = self._slot[j]
             if k < 0:
                 continue
-            held: cython.p_double = self._numbers(k)
+            numbers: cython.p_double = self._numbers(k)
             stakes: cython.p_double = self._of(j)
-            _give(0, _SIZE, held, self.lowest, stakes, self._rise, self._added)
-            held[_GAP] += self._residual
-            if held[_VARIANCE] < 0.0:
-                further: cython.p_double = self._further(held[_VARIANCE])
+            _give(0, _SIZE, numbers, self.lowest, stakes, self._rise, self._added)
+            numbers[_GAP] += self._residual
+            if numbers[_VARIANCE] < 0.0:
+                further: cython.p_double = self._further(numbers[_VARIANCE])
                 if stakes[_SIZE] > 0.0:
                     _give(_SIZE, _ALL, further, self.lowest, stakes, self._rise, self._added)
                 else:
                     raised += self._follow(further)
                 further[_FINE_VARIANCE] += self._spread
             else:
-                held[_VARIANCE] += self._spread
-                if held[_VARIANCE] > self.large and held[_VARIANCE] > self.large * self._size_of(k):
+                numbers[_VARIANCE] += self._spread
+                if numbers[_VARIANCE] > self.large and numbers[_VARIANCE] > self.large * self._size_of(k):
                     self._open(k)
         for a in range(self._tilts):
             change += self._sums[a] * self._rise[a]
@@ -427,7 +427,7 @@ class Accounts(Capitals):
         self._look(self._clamp(z), levels)
         self._fill()
         self._balance()
-        found: list = [float(self._z), float(self._p), float(v), float(self.evicted), 0.0]
+        record: list = [float(self._z), float(self._p), float(v), float(self.evicted), 0.0]
         fine: list = []
         for j in range(self.size):
             k = self._slot[j]
@@ -435,7 +435,7 @@ class Accounts(Capitals):
                 continue
             for a in range(_SIZE):
                 self._slots[k, a] += self._stakes[j, a]
-                found.append(float(self._stakes[j, a]))
+                record.append(float(self._stakes[j, a]))
             self._slots[k, _FREE] -= 1.0
             self._slots[k, _PENDING] += 1.0
             r = self._fine_row(k)
@@ -446,8 +446,8 @@ class Accounts(Capitals):
                     fine.append(float(self._stakes[j, _SIZE + a]))
                 self._fine[r, _FINE_FREE] -= 1.0
                 self._fine[r, _FINE_PENDING] += 1.0
-                found[_HEAD - 1] += 1.0
-        return found + fine
+                record[_HEAD - 1] += 1.0
+        return record + fine
 
     def record_end(self, levels: list, issued: cython.const[cython.double][::1]) -> cython.Py_ssize_t:
         """Return where what `issue` returned for these levels ends; `ValueError` where it is nothing like it."""
@@ -544,9 +544,9 @@ class Accounts(Capitals):
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
-    def _less(self, held: cython.double, stake: cython.double) -> cython.double:
+    def _less(self, taken: cython.double, stake: cython.double) -> cython.double:
         """Return what a stake takes from those of its group: all of them where it is more, and the rest is injected."""
-        more: cython.double = max(stake - held, 0.0)
+        more: cython.double = max(stake - taken, 0.0)
         self.injected += more
         self.total += more
         return stake - more

@@ -232,44 +232,44 @@ class Capitals(Groups):
         """Return the groups of a family, the one longest without an observation first, and what is known of each."""
         i: cython.Py_ssize_t
         levels: list = self._table.levels(j)
-        found = np.empty((len(levels), KNOWN))
-        rows: cython.double[:, ::1] = found
+        evidence = np.empty((len(levels), KNOWN))
+        rows: cython.double[:, ::1] = evidence
         for i in range(len(levels)):
             self._describe(self._named(j, levels[i]), rows[i])
-        return levels, found
+        return levels, evidence
 
     def evidence_of(self, j: cython.Py_ssize_t, level: object):
         """Return what is known of a group; None where it is not held."""
         if self._named(j, level) < 0:
             return None
-        found = np.empty(KNOWN)
-        self._describe(self._slot[j], found)
-        return found
+        evidence = np.empty(KNOWN)
+        self._describe(self._slot[j], evidence)
+        return evidence
 
     # -- merging and saving ----------------------------------------------------------------------------------------
 
-    def held(self, j: cython.Py_ssize_t):
+    def capitals(self, j: cython.Py_ssize_t):
         """Return the groups of a family, the one longest without an observation first, and their numbers as rows."""
         i: cython.Py_ssize_t
         a: cython.Py_ssize_t
         k: cython.Py_ssize_t
         levels: list = self._table.levels(j)
-        found = np.empty((len(levels), WIDTH))
-        rows: cython.double[:, ::1] = found
+        numbers = np.empty((len(levels), WIDTH))
+        rows: cython.double[:, ::1] = numbers
         for i in range(len(levels)):
             k = self._named(j, levels[i])
             for a in range(rows.shape[1]):
                 rows[i, a] = self._values[k, a]
             rows[i, _VARIANCE] = self._variance(k)
-        return levels, found
+        return levels, numbers
 
     def slots(self, j: cython.Py_ssize_t):
-        """Return the numbers of the slots of the groups in `held` of a family, as rows."""
+        """Return the numbers of the slots of the groups of a family, in the order of `capitals`, as rows."""
         places: list = [self._named(j, level) for level in self._table.levels(j)]
         return np.asarray(self._slots)[places].reshape(-1, SLOTS)
 
     def fine(self, j: cython.Py_ssize_t):
-        """Return the places of large groups in `held` of a family, and their further numbers as rows."""
+        """Return the places of large groups among `capitals` of a family, and their further numbers as rows."""
         levels: list = self._table.levels(j) if self._fine_slot else []
         rows: list = [self._fine_row(self._named(j, level)) for level in levels]
         places: list = [place for place, row in enumerate(rows) if row >= 0]
@@ -288,7 +288,7 @@ class Capitals(Groups):
         if self.is_late or other.is_late:
             self.be_late()
         for j in range(self.size):
-            levels, rows = other.held(j)
+            levels, rows = other.capitals(j)
             slots = other.slots(j) if other.is_late else [None] * len(levels)
             further: dict = dict(zip(*other.fine(j), strict=True))
             for i, level in enumerate(levels):
@@ -349,7 +349,7 @@ class Capitals(Groups):
         return 0
 
     def load(self, j: cython.Py_ssize_t, levels: list, rows: cython.const[cython.double][:, ::1], slots: object):
-        """Load what `held` and `slots` returned of a family that has no groups; `ValueError` if it is of another size.
+        """Load what `capitals` and `slots` returned into a family without groups; `ValueError` for another size.
 
         `slots` is None where nothing was ever issued.
         """

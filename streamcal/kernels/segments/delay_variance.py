@@ -78,15 +78,15 @@ class DelayVariance:
         i: cython.Py_ssize_t = 0
         labels: cython.double = 1.0  # of a block
         first: cython.double = sqrt(1.0 + delay)
-        found: cython.double
+        ratio: cython.double
         if delay <= 0.0:
             return 1.0
         while 2.0 * labels < delay and i < _SCALES - 1:
             i, labels = i + 1, 2.0 * labels
         labels *= self._sums[i, WINDOWS]
-        found = self._sums[i, SQUARES] / (self._sums[i, EXPECTED] + TINY)
-        found = (labels * found + delay * first) / (labels + delay)
-        return min(max(found, 1.0), 1.0 + delay)
+        ratio = self._sums[i, SQUARES] / (self._sums[i, EXPECTED] + TINY)
+        ratio = (labels * ratio + delay * first) / (labels + delay)
+        return min(max(ratio, 1.0), 1.0 + delay)
 
     def merge(self, of: object):
         """Add the labels of another, and the windows that it has compared."""

@@ -70,7 +70,7 @@ class JointEffects(ObservedLevels):
 
     Notes
     -----
-    O(J + K) for a forecast and for an outcome; 64 bytes for a level, and what Python takes for its name.
+    O(J + K) for a forecast and for an outcome; 72 bytes for a level, and its name.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):
@@ -79,35 +79,35 @@ class JointEffects(ObservedLevels):
         self._ends = np.array(pairs, dtype=np.intp).reshape(-1, 2)
         self._shares = np.full((self.size, 2), PRIOR)
         self._added, self._features = np.zeros((self.size, 2)), np.ones(2)
-        self._said, self._chances = np.zeros(MIXED), np.zeros((1, MIXED))
+        self._log_odds, self._chances = np.zeros(MIXED), np.zeros((1, MIXED))
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
     def predict(self, p: cython.double, chain: cython.double, levels: list):
-        """Return the probability where the calibrator says p and the chain `chain`, for the levels of the fields."""
+        """Return the probability, from those of the calibrator, p, and of the chain, for the levels of the fields."""
         self._find_all(levels)
         self._look(p, chain)
         return sigmoid(self._mixed())
 
     def parts(self, p: cython.double, chain: cython.double, levels: list):
         """Return the same, and the log-odds of the chain and of the joint effects."""
-        found = self.predict(p, chain, levels)
-        return found, [float(self._said[0]), float(self._said[1])]
+        probability = self.predict(p, chain, levels)
+        return probability, [float(self._log_odds[0]), float(self._log_odds[1])]
 
     def predict_many(
         self,
         p: cython.const[cython.double][::1],
         columns: list,
-        found: cython.double[::1],
+        probabilities: cython.double[::1],
     ):
-        """`predict` for each of n rows, where `found` has what the chain says, and then the probability."""
+        """`predict` for each of n rows. `probabilities` contains those of the chain, which are replaced."""
         i: cython.Py_ssize_t
         self._require_length(columns, p.shape[0])
         for i in range(p.shape[0]):
             self._find_row(columns, i)
             self._find_pairs()
-            self._look(p[i], found[i])
-            found[i] = sigmoid(self._mixed())
+            self._look(p[i], probabilities[i])
+            probabilities[i] = sigmoid(self._mixed())
 
     def _find_pairs(self):
         """Set the levels of pairs, from those of their fields."""
@@ -121,7 +121,7 @@ class JointEffects(ObservedLevels):
         self._find_pairs()
 
     def _look(self, p: cython.double, chain: cython.double):
-        """Set what the terms add, and what the mixed say, where the levels of fields and pairs are found."""
+        """Set what the terms add, and the log-odds that are mixed, once the levels of fields and pairs are set."""
         j: cython.Py_ssize_t
         g: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -135,13 +135,13 @@ class JointEffects(ObservedLevels):
             for g in range(self._terms(j)):
                 self._added[j, g] = 0.0 if k < 0 else self._features[g] * self._mean(j, k, g)
                 u += self._shares[j, g] * self._added[j, g]
-        self._say(clamped(logit(chain), LIMIT), clamped(u, LIMIT))
+        self._set_log_odds(clamped(logit(chain), LIMIT), clamped(u, LIMIT))
 
-    def _say(self, chain: cython.double, u: cython.double) -> cython.void:
-        """Set the log-odds of the mixed."""
-        self._said[0] = chain
-        self._said[1] = u
-        self._said[2] = 0.5 * (chain + u)
+    def _set_log_odds(self, chain: cython.double, u: cython.double) -> cython.void:
+        """Set the log-odds that are mixed."""
+        self._log_odds[0] = chain
+        self._log_odds[1] = u
+        self._log_odds[2] = 0.5 * (chain + u)
 
     def _terms(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Offset and slope of a field, and the offset alone of others."""
@@ -157,14 +157,14 @@ class JointEffects(ObservedLevels):
         positive: cython.double = 0.0
         negative: cython.double = 0.0
         for a in range(3):
-            positive += self._weights[0, a] * sigmoid(self._said[a])
-            negative += self._weights[0, a] * sigmoid(-self._said[a])
+            positive += self._weights[0, a] * sigmoid(self._log_odds[a])
+            negative += self._weights[0, a] * sigmoid(-self._log_odds[a])
         return clamped(log(positive / negative), LIMIT)
 
     # -- outcomes --------------------------------------------------------------------------------------------------
 
     def learn(self, p: cython.double, chain: cython.double, levels: list, y: cython.double, w: cython.double):
-        """One step on the label y, of weight w > 0; `chain` is what the chain said before it learned the label."""
+        """Learn the label y, of weight w > 0; `chain` is the probability of the chain before it learned the label."""
         self._find_all(levels)
         self._look(p, chain)
         self._learn(y, w, 1.0)
@@ -173,22 +173,22 @@ class JointEffects(ObservedLevels):
         self,
         p: cython.double,
         levels: list,
-        said: list,
+        issued: list,
         y: cython.double,
         w: cython.double,
         rate: cython.double,
     ):
         """Learn as `learn` does, but judge W by the forecasts that were issued, with learning rate `rate`.
 
-        The terms are judged by what they say now, at that rate.
+        The terms are judged by their present forecasts, at that rate.
         """
         u: cython.double
         self._find_all(levels)
         self._look(p, 0.5)
-        u = self._said[1]
-        self._say(said[0], said[1])
+        u = self._log_odds[1]
+        self._set_log_odds(issued[0], issued[1])
         self._judge_mixed(y, rate * min(w, HEAVIEST))
-        self._said[1] = u
+        self._log_odds[1] = u
         self._step(y, w, rate)
 
     def stream(
@@ -214,15 +214,15 @@ class JointEffects(ObservedLevels):
                 self._learn(y[i], w[i], 1.0)
 
     def _learn(self, y: cython.double, w: cython.double, rate: cython.double):
-        """One step where `_look` has looked."""
+        """Learn a label once `_look` has set the forecasts."""
         self._judge_mixed(y, rate * min(w, HEAVIEST))
         self._step(y, w, rate)
 
     def _judge_mixed(self, y: cython.double, w: cython.double) -> cython.void:
-        """Judge the mixed by what they say of the label, to the power w."""
+        """Update W by the probabilities that the mixed forecasts give to the label, to the power w."""
         a: cython.Py_ssize_t
         for a in range(3):
-            self._chances[0, a] = _likelihood(y, self._said[a])
+            self._chances[0, a] = _likelihood(y, self._log_odds[a])
         self._judge(0, self._chances, w)
 
     def _step(self, y: cython.double, w: cython.double, rate: cython.double):
@@ -233,7 +233,7 @@ class JointEffects(ObservedLevels):
         f: cython.double
         precision: cython.double
         weight: cython.double = min(w, HEAVIEST)
-        u: cython.double = self._said[1]
+        u: cython.double = self._log_odds[1]
         variance: cython.double = 0.0
         for j in range(self.size):
             k = self._slot[j]
@@ -247,7 +247,7 @@ class JointEffects(ObservedLevels):
         h: cython.double = weight * curvature(end)
         for j in range(self.size):
             if self._slot[j] != MISSING:
-                k = self._held(j)
+                k = self._use(j)
                 self._values[k, 0] += w
                 for g in range(self._terms(j)):
                     self._move(j, k, g, r, h)
@@ -292,7 +292,7 @@ class JointEffects(ObservedLevels):
         weight: cython.double = min(w, HEAVIEST)
         self._find_all(levels)
         self._look(p, 0.5)
-        end: cython.double = self._said[1]
+        end: cython.double = self._log_odds[1]
         r: cython.double = weight * residual(y, end)
         h: cython.double = weight * curvature(end)
         for j in range(self.size):
@@ -352,7 +352,7 @@ class JointEffects(ObservedLevels):
         for j in range(self.size):
             for level in other._table.levels(j):
                 self._find(j, level)
-                k = self._held(j)
+                k = self._use(j)
                 self._add(k, other._values[other._table.find(j, level)])
                 for g in range(self._terms(j)):
                     self._weigh(j, k, g)

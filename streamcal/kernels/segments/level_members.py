@@ -174,7 +174,7 @@ class LevelMembers(ObservedLevels):
         y: cython.double,
         w: cython.double,
     ) -> cython.void:
-        """Make the implicit step of an offset that says p = σ(z + m), q = 1 − p; `memory` 0: it keeps everything."""
+        """Make the implicit step of an offset that forecasts p = σ(z + m), q = 1 − p; 0 is the memory of everything."""
         s: cython.double = self._values[k, at]
         certainty: cython.double
         certainty = s + precision if memory <= 0.0 else self._certainty(k, at, memory, precision)
@@ -199,7 +199,7 @@ class LevelMembers(ObservedLevels):
         y: cython.double,
         w: cython.double,
     ) -> cython.void:
-        """Make the implicit step of a line that says p, q = 1 − p."""
+        """Make the implicit step of a line that forecasts p, q = 1 − p."""
         x: cython.double = clamped(z, LARGEST)
         mean: cython.double = self._line(k, at, x)
         step: cython.double = self._advance(z + mean, p, q, w * self._line_variance(k, at, x), y)
@@ -230,18 +230,18 @@ class LevelMembers(ObservedLevels):
         share: cython.double = max(1.0 / (self._values[k, 0] + 2.0), LEAST_SHARE)
         total: cython.double = 0.0
         best: cython.double = 0.0
-        found: cython.double
+        likelihood: cython.double
         if w != 1.0:
             for a in range(_MIXED):
                 best = max(best, chances[r, a])
         for a in range(_MIXED):
-            found = chances[r, a] if w == 1.0 else exp(w * log(chances[r, a] / best))
-            self._own[a] = float(self._singles[k, FIRST_OWN + a]) * found
+            likelihood = chances[r, a] if w == 1.0 else exp(w * log(chances[r, a] / best))
+            self._own[a] = float(self._singles[k, FIRST_OWN + a]) * likelihood
             total += self._own[a]
-        kept: cython.double = (1.0 - share) / total
+        rest: cython.double = (1.0 - share) / total
         for a in range(_MIXED):
-            found = _NOTHING if a == 0 else (1.0 - _NOTHING) / (_MIXED - 1)
-            self._singles[k, FIRST_OWN + a] = kept * self._own[a] + share * found
+            prior: cython.double = _NOTHING if a == 0 else (1.0 - _NOTHING) / (_MIXED - 1)
+            self._singles[k, FIRST_OWN + a] = rest * self._own[a] + share * prior
 
     def _weigh_level(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> cython.void:
         """Set C of a level, and S with it; all traffic is no level of the first order."""
@@ -311,7 +311,7 @@ class LevelMembers(ObservedLevels):
         """Add the numbers of a level of others to those of the level at a place; "own" multiplies its evidence."""
         a: cython.Py_ssize_t
         total: cython.double = 0.0
-        k: cython.Py_ssize_t = self._held(j)
+        k: cython.Py_ssize_t = self._use(j)
         if self._values[k, 0] <= 0.0:
             self._begin(k)
         self._add_offset(k, 3, _LONG, row)
@@ -347,7 +347,7 @@ class LevelMembers(ObservedLevels):
     # -- what is known ---------------------------------------------------------------------------------------------
 
     def _additions(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t) -> tuple:
-        """Return what the members add to the log-odds of a level, means and variances; k < 0: of one not held."""
+        """Return the means and variances of what the members add to log-odds; k < 0: for an unknown level."""
         x: cython.double = 0.0
         precision: cython.double = self._precision[j, 0]
         v: cython.double = 1.0 / precision
@@ -359,17 +359,18 @@ class LevelMembers(ObservedLevels):
             own = self._own_weights(k)
             if self._values[k, 7] > 0.0:
                 x = self._values[k, 8] / self._values[k, 7]
-            kept: list = [self._certainty(k, 3, _LONG, precision), self._certainty(k, 5, _SHORT, precision)]
-            variances = [1.0 / (self._values[k, 1] + precision), 1.0 / kept[0], 1.0 / kept[1]]
-            means = [self._values[k, 2] * variances[0], self._values[k, 4] / kept[0], self._values[k, 6] / kept[1]]
+            long: cython.double = self._certainty(k, 3, _LONG, precision)
+            short: cython.double = self._certainty(k, 5, _SHORT, precision)
+            variances = [1.0 / (self._values[k, 1] + precision), 1.0 / long, 1.0 / short]
+            means = [self._values[k, 2] * variances[0], self._values[k, 4] / long, self._values[k, 6] / short]
             means = [0.0, *means, self._offset(k, 1, 1.0), self._line(k, FIRST_LINE, x)]
             free: cython.double = 1.0 / (self._values[k, 1] + 1.0)
             variances = [0.0, *variances, free, self._line_variance(k, FIRST_LINE, x)]
-        mean = sum([share * one for share, one in zip(own, means, strict=True)])
-        squares = [q * (one + (m - mean) ** 2) for q, m, one in zip(own, means, variances, strict=True)]
+        mean = sum([q * m for q, m in zip(own, means, strict=True)])
+        squares = [q * (v + (m - mean) ** 2) for q, m, v in zip(own, means, variances, strict=True)]
         return [*means, mean], [*variances, sum(squares)]
 
     def _own_weights(self, k: cython.Py_ssize_t) -> list:
         """Return Q of a level, whose sum is 1."""
-        found = np.asarray(self._singles[k])[FIRST_OWN:].astype(float)
-        return (found / found.sum()).tolist()
+        weights = np.asarray(self._singles[k])[FIRST_OWN:].astype(float)
+        return (weights / weights.sum()).tolist()

@@ -220,10 +220,10 @@ class LevelNames:
             return int(self._whole(i))
         if kind == SEVERAL:
             self._at = i + 2
-            found: list = []
+            levels: list = []
             for _ in range(self._byte(i + 1)):
-                found.append(self._read())
-            return tuple(found)
+                levels.append(self._read())
+            return tuple(levels)
         size: cython.Py_ssize_t = kind * self._characters(i)
         self._at = i + 3 + size
         if cython.compiled:  # from a copy, where each character has the place that its size asks for

@@ -22,7 +22,7 @@ cdef class LevelIndex:
     cdef void _put(self, unsigned int code, Py_ssize_t slot) noexcept
     cdef object _grow(self, LevelNames names)
     cdef void remove(self, Py_ssize_t slot, LevelNames names) noexcept
-    cdef object held(self)
+    cdef object slots(self)
     cdef Py_ssize_t oldest(self, int[::1] used) except? -1
     cdef object _sort(self, object used)
     cdef void forget_order(self) noexcept
@@ -39,12 +39,12 @@ cdef class LevelTable:
     cdef int[::1] _used  # the number of the last use of each slot, 0 where it is free
     cdef Py_ssize_t _clock  # uses so far
     cdef list _arrays  # values, _used and singles, which grow in place
-    cdef list _slots  # a LevelIndex for each field
+    cdef list _indexes  # a LevelIndex for each field
     cdef LevelNames _names  # level of each slot
     cdef Py_ssize_t _count  # slots that have been taken so far
     cdef list _free  # slots released, that released last at the end
-    cdef list _looked  # the level looked up last in the store, of each field
-    cdef list _found  # whether it was there
+    cdef list _sought  # the level of each field looked up last in the store
+    cdef list _present  # whether it was in the store
 
     cdef Py_ssize_t find(self, Py_ssize_t j, object level) except? -1
     cdef Py_ssize_t _look_up(self, Py_ssize_t j, object level) except? -1

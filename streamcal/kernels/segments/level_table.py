@@ -98,7 +98,7 @@ class LevelIndex:
         self._cells[i], self._marks[i] = -1, 0
         self.count -= 1
 
-    def held(self):
+    def slots(self):
         """Return the slots of all levels, as an array."""
         cells = np.asarray(self._cells)
         return cells[cells >= 0]
@@ -114,14 +114,14 @@ class LevelIndex:
 
     def _sort(self, used: object):
         """Sort the oldest levels, by the number of the last use of each slot."""
-        held = self.held()
-        when = used[held]
-        self._left = min(max(len(held) // 16, LEAST_AGING), len(held))
-        if self._left < len(held):
+        slots = self.slots()
+        when = used[slots]
+        self._left = min(max(len(slots) // 16, LEAST_AGING), len(slots))
+        if self._left < len(slots):
             part = np.argpartition(when, self._left)[: self._left]
-            held, when = held[part], when[part]
+            slots, when = slots[part], when[part]
         order = np.argsort(-when)
-        self._aging, self._when = held[order], when[order]
+        self._aging, self._when = slots[order], when[order]
 
     def forget_order(self) -> cython.void:
         """Discard the sorted oldest levels: the uses have been renumbered."""
@@ -182,37 +182,37 @@ class LevelTable:
         self.values, self._used, self.singles = self._arrays
         self.absent = np.zeros(fields, dtype=np.intp)
         self._clock = 0
-        self._slots = [LevelIndex() for _ in range(fields)]
+        self._indexes = [LevelIndex() for _ in range(fields)]
         self._names, self._free, self._count = LevelNames(fields), [], fields
-        self._looked, self._found = [None] * fields, [False] * fields
+        self._sought, self._present = [None] * fields, [False] * fields
 
     def find(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """Return the slot of a level of field j: j itself where it is in the store alone, −1 where it is unknown."""
-        slots: LevelIndex = self._slots[j]
-        slot: cython.Py_ssize_t = slots.find(level, self._names)
+        index: LevelIndex = self._indexes[j]
+        slot: cython.Py_ssize_t = index.find(level, self._names)
         if slot >= 0:
             return slot
         return UNKNOWN if self.absent[j] == 0 else self._look_up(j, level)
 
     def _look_up(self, j: cython.Py_ssize_t, level: object) -> cython.Py_ssize_t:
         """Read a level from the store to the slot of its field, unless it was looked up last."""
-        if self._looked[j] != level:
-            self._looked[j] = None  # until it has been read
+        if self._sought[j] != level:
+            self._sought[j] = None  # until it has been read
             read = self.rows.read(j, level)
             if read is not None:
                 self.fill(j, read)
-            self._looked[j], self._found[j] = level, read is not None
-        return j if self._found[j] else UNKNOWN
+            self._sought[j], self._present[j] = level, read is not None
+        return j if self._present[j] else UNKNOWN
 
     def is_full(self, j: cython.Py_ssize_t) -> cython.bint:
         """Return whether a level of field j must be dropped before a new one is admitted."""
-        slots: LevelIndex = self._slots[j]
-        return slots.count >= self.most
+        index: LevelIndex = self._indexes[j]
+        return index.count >= self.most
 
     def known(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the number of levels of field j, those in the store included."""
-        slots: LevelIndex = self._slots[j]
-        return slots.count + self.absent[j]
+        index: LevelIndex = self._indexes[j]
+        return index.count + self.absent[j]
 
     def use(self, k: cython.Py_ssize_t) -> cython.int:
         """Make the level in a slot the newest of its field."""
@@ -224,8 +224,8 @@ class LevelTable:
 
     def oldest(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the slot of the level of field j that is longest without an outcome; there is at least one."""
-        slots: LevelIndex = self._slots[j]
-        return slots.oldest(self._used)
+        index: LevelIndex = self._indexes[j]
+        return index.oldest(self._used)
 
     def _renumber(self):
         """Count uses from 1 again, in the same order, where there are no more numbers."""
@@ -235,18 +235,18 @@ class LevelTable:
         ranks = np.arange(1, len(order) + 1, dtype=np.int32)
         used[order] = np.where(used[order] > 0, ranks, 0)
         self._clock = len(order)
-        for j in range(len(self._slots)):
-            slots: LevelIndex = self._slots[j]
-            slots.forget_order()
+        for j in range(len(self._indexes)):
+            index: LevelIndex = self._indexes[j]
+            index.forget_order()
 
     def admit(self, j: cython.Py_ssize_t, level: object, source: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Admit an absent level as the newest of its field; return its slot. `source` is the result of `find`."""
         a: cython.Py_ssize_t
-        slots: LevelIndex = self._slots[j]
+        index: LevelIndex = self._indexes[j]
         k: cython.Py_ssize_t = self._take()
         self._names.write(k, level, _code(level))
-        slots.add(k, self._names)
-        self._looked[j] = None
+        index.add(k, self._names)
+        self._sought[j] = None
         if source >= 0:
             for a in range(self.values.shape[1]):
                 self.values[k, a] = self.values[source, a]
@@ -284,12 +284,12 @@ class LevelTable:
     def _release(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t):
         """Drop a level."""
         a: cython.Py_ssize_t
-        slots: LevelIndex = self._slots[j]
+        index: LevelIndex = self._indexes[j]
         for a in range(self.values.shape[1]):
             self.values[k, a] = 0.0
         for a in range(self.singles.shape[1]):
             self.singles[k, a] = 0.0
-        slots.remove(k, self._names)
+        index.remove(k, self._names)
         self._names.release(k)
         self._used[k] = 0
         self._free.append(k)
@@ -318,7 +318,7 @@ class LevelTable:
 
     def levels(self, j: cython.Py_ssize_t) -> list:
         """Return the levels held of a field, that longest without an outcome first."""
-        slots: LevelIndex = self._slots[j]
-        held = slots.held()
-        order = np.argsort(np.asarray(self._used)[held])
-        return [self._names.read(k) for k in held[order].tolist()]
+        index: LevelIndex = self._indexes[j]
+        slots = index.slots()
+        order = np.argsort(np.asarray(self._used)[slots])
+        return [self._names.read(k) for k in slots[order].tolist()]

@@ -27,7 +27,7 @@ cdef class ObservedLevels:
     cdef object _find_fields(self, list levels)
     cdef object _find_row(self, list columns, Py_ssize_t i)
     cdef object _require_length(self, list columns, Py_ssize_t length)
-    cdef Py_ssize_t _held(self, Py_ssize_t j) except? -1
+    cdef Py_ssize_t _use(self, Py_ssize_t j) except? -1
     cdef Py_ssize_t _admit(self, Py_ssize_t j) except? -1
     cdef object _drop(self, Py_ssize_t j, Py_ssize_t k)
     cdef void _judge(self, Py_ssize_t r, const double[:, ::1] chances, double w) noexcept

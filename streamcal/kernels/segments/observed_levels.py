@@ -91,7 +91,7 @@ class ObservedLevels:
         if len(columns) != self._fields or any([len(column) != length for column in columns]):
             raise ValueError(f"expected {self._fields} columns of {length} levels")
 
-    def _held(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def _use(self, j: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the slot of the level at a place, and make it the newest."""
         if self._slot[j] < self.size:
             return self._admit(j)
@@ -130,9 +130,9 @@ class ObservedLevels:
         for a in range(size):
             self._weights[r, a] *= chances[r, a] if w == 1.0 else exp(w * log(chances[r, a] / best))
             total += self._weights[r, a]
-        kept: cython.double = (1.0 - _SHARE) / total
+        rest: cython.double = (1.0 - _SHARE) / total
         for a in range(size):
-            self._weights[r, a] = kept * self._weights[r, a] + _SHARE * self._prior[r, a]
+            self._weights[r, a] = rest * self._weights[r, a] + _SHARE * self._prior[r, a]
 
     def _weigh(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, a: cython.Py_ssize_t) -> cython.void:
         """Set C of one of the first two terms of a level, and the sum of its place with it."""
@@ -181,6 +181,6 @@ class ObservedLevels:
         a: cython.Py_ssize_t
         for level, row in zip(levels, rows, strict=True):
             self._find(j, level)
-            self._table.fill(self._held(j), row)
+            self._table.fill(self._use(j), row)
         for a in range(2):
             self._sums[j, a] = sums[a]

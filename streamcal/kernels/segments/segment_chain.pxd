@@ -7,7 +7,7 @@ from streamcal.kernels.segments.level_members cimport LevelMembers
 cdef class SegmentChain(LevelMembers):
     cdef readonly Py_ssize_t most
     cdef double[::1] _z  # what reaches each mixture
-    cdef double[:, ::1] _said  # log-odds of each member
+    cdef double[:, ::1] _log_odds  # log-odds of each member
     cdef double[:, ::1] _positive  # their probabilities, neither of them as a difference
     cdef double[:, ::1] _negative
     cdef double[:, ::1] _chances  # what issued forecasts gave to the label
@@ -19,14 +19,14 @@ cdef class SegmentChain(LevelMembers):
         self, double p, double score, list levels, const double[:] record, Py_ssize_t begin, double y, double w, double rate
     )
     cdef Py_ssize_t _write(self, Py_ssize_t r, Py_ssize_t size, double[::1] record, Py_ssize_t begin) noexcept
-    cdef Py_ssize_t _hear_issued(
+    cdef Py_ssize_t _set_issued(
         self, Py_ssize_t r, Py_ssize_t size, const double[:] record, Py_ssize_t begin, double y
     ) noexcept
     cdef double _look(self, double p, double score) noexcept
-    cdef void _hear(self, Py_ssize_t j, Py_ssize_t k, double z) noexcept
-    cdef void _hear_twice(self, Py_ssize_t r, Py_ssize_t j, Py_ssize_t k, double z) noexcept
-    cdef inline void _say(self, Py_ssize_t r, Py_ssize_t a, double z) noexcept
-    cdef void _say_unknown(self, Py_ssize_t j) noexcept
+    cdef void _set_first(self, Py_ssize_t j, Py_ssize_t k, double z) noexcept
+    cdef void _set_second(self, Py_ssize_t r, Py_ssize_t j, Py_ssize_t k, double z) noexcept
+    cdef inline void _set_member(self, Py_ssize_t r, Py_ssize_t a, double z) noexcept
+    cdef void _set_unknown(self, Py_ssize_t j) noexcept
     cdef double _mix(self, Py_ssize_t r, Py_ssize_t size) noexcept
     cdef object _learn_all(self, double y, double w)
     cdef object _learn(self, Py_ssize_t j, const double[:, ::1] chances, double y, double w, double rate)

@@ -64,7 +64,7 @@ class SegmentChain(LevelMembers):
     Notes
     -----
     Levels are those of a `LevelTable`, None where a field has none: the forecast passes such a field, and one whose
-    level is not held. O(J) for a forecast and for an outcome; 232 bytes for a level, and its name.
+    level is not held. O(J) for a forecast and for an outcome; 224 bytes for a level, and its name.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
@@ -73,14 +73,14 @@ class SegmentChain(LevelMembers):
         self.most = most
         self._own = np.zeros(MIXED)
         self._z = np.zeros(len(prior))
-        self._said, self._chances = np.zeros((len(prior), MEMBERS)), np.zeros((len(prior), MEMBERS))
+        self._log_odds, self._chances = np.zeros((len(prior), MEMBERS)), np.zeros((len(prior), MEMBERS))
         self._positive, self._negative = np.zeros((len(prior), MEMBERS)), np.zeros((len(prior), MEMBERS))
         self._find(fields, ALL_TRAFFIC)
 
     # -- forecasts -------------------------------------------------------------------------------------------------
 
     def predict(self, p: cython.double, score: cython.double, levels: list):
-        """Return the probability for an observation of these levels, of which the calibrator says p.
+        """Return the probability for an observation of these levels, p being that of the calibrator.
 
         `score` is the score read as a probability.
         """
@@ -107,11 +107,11 @@ class SegmentChain(LevelMembers):
         issued: cython.double = sigmoid(self._look(p, score))
         for j in range(self._fields):
             if self._slot[j] != MISSING:
-                self._say_unknown(j)
+                self._set_unknown(j)
                 begin = self._write(j, MIXED, record, begin)
                 record[begin] = clamped(log(self._positive[j, _MIXED] / self._negative[j, _MIXED]), _LIMIT)
                 begin = self._write(self._fields + j, SECOND, record, begin + 1)
-        self._say_unknown(self._fields)
+        self._set_unknown(self._fields)
         self._write(last, 2, record, self._write(last - 1, SECOND, record, begin))
         return issued
 
@@ -119,7 +119,7 @@ class SegmentChain(LevelMembers):
         """Write the log-odds of the first members of a mixture, and return where they end."""
         a: cython.Py_ssize_t
         for a in range(size):
-            record[begin + a] = self._said[r, a]
+            record[begin + a] = self._log_odds[r, a]
         return begin + size
 
     def parts(self, p: cython.double, score: cython.double, levels: list):
@@ -132,14 +132,14 @@ class SegmentChain(LevelMembers):
         p: cython.const[cython.double][::1],
         scores: cython.const[cython.double][::1],
         columns: list,
-        found: cython.double[::1],
+        probabilities: cython.double[::1],
     ):
         """`predict` for each of n rows; `columns` has a list of n levels for each field."""
         i: cython.Py_ssize_t
         self._require_length(columns, p.shape[0])
         for i in range(p.shape[0]):
             self._find_row(columns, i)
-            found[i] = sigmoid(self._look(p[i], scores[i]))
+            probabilities[i] = sigmoid(self._look(p[i], scores[i]))
 
     def _look(self, p: cython.double, score: cython.double) -> cython.double:
         """Return the log-odds of the mixture of both orders."""
@@ -150,66 +150,66 @@ class SegmentChain(LevelMembers):
         for j in range(self._fields):
             self._z[j] = z
             if self._slot[j] >= 0:
-                self._hear(j, self._slot[j], z)
+                self._set_first(j, self._slot[j], z)
                 z = self._mix(j, _MEMBERS)
         first = z
         z = clamped(logit(score), _LIMIT)
         for j in range(self.size):
             self._z[r] = z
             if self._slot[j] >= 0:
-                self._hear_twice(r, j, self._slot[j], z)
+                self._set_second(r, j, self._slot[j], z)
                 z = self._mix(r, _SECOND)
             r += 1
-        self._say(r, 0, first)
-        self._say(r, 1, z)
+        self._set_member(r, 0, first)
+        self._set_member(r, 1, z)
         return self._mix(r, 2)
 
-    def _hear(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double) -> cython.void:
-        """Set what the first order's members say of the level in slot k."""
+    def _set_first(self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double) -> cython.void:
+        """Set the log-odds of the first order's members for the level in slot k."""
         a: cython.Py_ssize_t
         precision: cython.double = self._precision[j, 0]
         positive: cython.double = 0.0
         negative: cython.double = 0.0
-        self._say(j, 0, z)
-        self._say(j, 1, z + self._offset(k, 1, precision))
-        self._say(j, 2, z + self._values[k, 4] / self._certainty(k, 3, _LONG, precision))
-        self._say(j, 3, z + self._values[k, 6] / self._certainty(k, 5, _SHORT, precision))
-        self._say(j, 4, z + self._offset(k, 1, 1.0))
-        self._say(j, 5, z + self._line(k, FIRST_LINE, clamped(z, LARGEST)))
+        self._set_member(j, 0, z)
+        self._set_member(j, 1, z + self._offset(k, 1, precision))
+        self._set_member(j, 2, z + self._values[k, 4] / self._certainty(k, 3, _LONG, precision))
+        self._set_member(j, 3, z + self._values[k, 6] / self._certainty(k, 5, _SHORT, precision))
+        self._set_member(j, 4, z + self._offset(k, 1, 1.0))
+        self._set_member(j, 5, z + self._line(k, FIRST_LINE, clamped(z, LARGEST)))
         for a in range(_MIXED):
             positive += float(self._singles[k, FIRST_OWN + a]) * self._positive[j, a]
             negative += float(self._singles[k, FIRST_OWN + a]) * self._negative[j, a]
         self._positive[j, _MIXED] = positive / (positive + negative)
         self._negative[j, _MIXED] = negative / (positive + negative)
 
-    def _hear_twice(
+    def _set_second(
         self, r: cython.Py_ssize_t, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double
     ) -> cython.void:
-        """Set what the second order's members say of the level in slot k."""
+        """Set the log-odds of the second order's members for the level in slot k."""
         precision: cython.double = self._precision[j, 1]
-        self._say(r, 0, z)
-        self._say(r, 1, z + self._offset(k, ALL_TWICE, precision))
-        self._say(r, 2, z + self._values[k, LONG_TWICE + 1] / self._certainty(k, LONG_TWICE, _LONG, precision))
-        self._say(r, 3, z + self._line(k, SECOND_LINE, clamped(z, LARGEST)))
+        self._set_member(r, 0, z)
+        self._set_member(r, 1, z + self._offset(k, ALL_TWICE, precision))
+        self._set_member(r, 2, z + self._values[k, LONG_TWICE + 1] / self._certainty(k, LONG_TWICE, _LONG, precision))
+        self._set_member(r, 3, z + self._line(k, SECOND_LINE, clamped(z, LARGEST)))
 
-    def _say(self, r: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
-        """Set the log-odds of one member."""
+    def _set_member(self, r: cython.Py_ssize_t, a: cython.Py_ssize_t, z: cython.double) -> cython.void:
+        """Set the log-odds and the probabilities of a member."""
         z = clamped(z, _LIMIT)
         e: cython.double = exp(-abs(z))
         large: cython.double = 1.0 / (1.0 + e)
-        self._said[r, a] = z
+        self._log_odds[r, a] = z
         self._positive[r, a] = large if z >= 0.0 else e * large
         self._negative[r, a] = e * large if z >= 0.0 else large
 
-    def _say_unknown(self, j: cython.Py_ssize_t) -> cython.void:
-        """Of a level that is not held all members say what reaches the place."""
+    def _set_unknown(self, j: cython.Py_ssize_t) -> cython.void:
+        """Let all members forecast what reaches the place, if its level is unknown."""
         a: cython.Py_ssize_t
         if self._slot[j] == UNKNOWN:
             if j < self._fields:
                 for a in range(_MEMBERS):
-                    self._say(j, a, self._z[j])
+                    self._set_member(j, a, self._z[j])
             for a in range(_SECOND):
-                self._say(self._fields + j, a, self._z[self._fields + j])
+                self._set_member(self._fields + j, a, self._z[self._fields + j])
 
     def _mix(self, r: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.double:
         """Return the log-odds of a mixture."""
@@ -232,24 +232,24 @@ class SegmentChain(LevelMembers):
     def learn_issued(self, p, score, levels, record: cython.const[cython.double][:], begin, y, w, rate):
         """Learn as `learn` does, but judge the members by what `issue` wrote to `record`, from `begin` on.
 
-        p is what the calibrator says now, from which the members step, and `rate` the learning rate of their weights.
+        p is the present forecast of the calibrator, from which members step; `rate` is the learning rate of weights.
         """
         j: cython.Py_ssize_t
         self._find_fields(levels)
         if begin + self.numbers(levels) > record.shape[0]:
-            raise ValueError(f"expected {self.numbers(levels)} numbers, what all members said")
+            raise ValueError(f"expected {self.numbers(levels)} numbers, the log-odds of all members")
         self._look(p, score)
         for j in range(self._fields):
             if self._slot[j] != MISSING:
-                begin = self._hear_issued(j, MEMBERS, record, begin, y)
-                begin = self._hear_issued(self._fields + j, SECOND, record, begin, y)
+                begin = self._set_issued(j, MEMBERS, record, begin, y)
+                begin = self._set_issued(self._fields + j, SECOND, record, begin, y)
                 self._learn(j, self._chances, y, w, rate)
-        begin = self._hear_issued(2 * self._fields, SECOND, record, begin, y)
-        self._hear_issued(2 * self._fields + 1, 2, record, begin, y)
+        begin = self._set_issued(2 * self._fields, SECOND, record, begin, y)
+        self._set_issued(2 * self._fields + 1, 2, record, begin, y)
         self._learn(self._fields, self._chances, y, w, rate)
         self._judge(2 * self._fields + 1, self._chances, rate * min(w, _HEAVIEST))
 
-    def _hear_issued(self, r, size, record, begin, y):
+    def _set_issued(self, r, size, record, begin, y):
         """Set the probabilities that issued log-odds of a mixture gave to the label, and return where they end."""
         a: cython.Py_ssize_t
         z: cython.double
@@ -281,7 +281,7 @@ class SegmentChain(LevelMembers):
                 self._learn_all(y[i], w[i])
 
     def _learn_all(self, y: cython.double, w: cython.double):
-        """One step of all places where `_look` has looked."""
+        """Make one step at all places, once `_look` has set the forecasts."""
         j: cython.Py_ssize_t
         for j in range(self.size):
             if self._slot[j] != MISSING and y > 0.0:
@@ -305,8 +305,8 @@ class SegmentChain(LevelMembers):
         r: cython.Py_ssize_t = self._fields + j
         k: cython.Py_ssize_t
         weight: cython.double = w if w < _HEAVIEST else _HEAVIEST
-        self._say_unknown(j)
-        k = self._held(j)
+        self._set_unknown(j)
+        k = self._use(j)
         if self._values[k, 0] <= 0.0:
             self._begin(k)
         if j < self._fields:
@@ -322,7 +322,7 @@ class SegmentChain(LevelMembers):
     def _step(
         self, j: cython.Py_ssize_t, k: cython.Py_ssize_t, z: cython.double, y: cython.double, w: cython.double
     ) -> cython.void:
-        """Make the steps of the first order's members from what they say now."""
+        """Make the steps of the first order's members from their present forecasts."""
         precision: cython.double = self._precision[j, 0]
         self._move(k, 1, 0.0, precision, z, self._positive[j, 1], self._negative[j, 1], y, w)
         self._move(k, 3, _LONG, precision, z, self._positive[j, 2], self._negative[j, 2], y, w)
@@ -338,7 +338,7 @@ class SegmentChain(LevelMembers):
         y: cython.double,
         w: cython.double,
     ) -> cython.void:
-        """Make the steps of the second order's members from what they say now."""
+        """Make the steps of the second order's members from their present forecasts."""
         precision: cython.double = self._precision[j, 1]
         self._move(k, ALL_TWICE, 0.0, precision, z, self._positive[r, 1], self._negative[r, 1], y, w)
         self._move(k, LONG_TWICE, _LONG, precision, z, self._positive[r, 2], self._negative[r, 2], y, w)
@@ -404,7 +404,7 @@ class SegmentChain(LevelMembers):
         k: cython.Py_ssize_t = self._table.find(j, level)
         means, variances = self._additions(j, k)
         shares = self.weights(j)
-        mean = sum([share * one for share, one in zip(shares, means, strict=True)])
+        mean = sum([share * m for share, m in zip(shares, means, strict=True)])
         squares = [share * (v + (m - mean) ** 2) for share, m, v in zip(shares, means, variances, strict=True)]
         return float(mean), float(sum(squares)), float(self._values[k, 0]) if k >= 0 else 0.0
 
@@ -423,7 +423,7 @@ class SegmentChain(LevelMembers):
         second = [self._offset(k, ALL_TWICE, twice)]
         second += [self._values[k, LONG_TWICE + 1] / self._certainty(k, LONG_TWICE, _LONG, twice)]
         second += [self._line(k, SECOND_LINE, 0.0), self._line(k, SECOND_LINE, 1.0) - self._line(k, SECOND_LINE, 0.0)]
-        return [[float(one) for one in first], self._own_weights(k), [float(one) for one in second]]
+        return [list(map(float, first)), self._own_weights(k), list(map(float, second))]
 
     def levels(self, j: cython.Py_ssize_t):
         """Return the levels held of a field, that longest without an outcome first; of all traffic where j is J."""
