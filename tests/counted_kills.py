@@ -106,37 +106,41 @@ def killed_child(folder, seed):
     return ACKNOWLEDGED.unpack(told[last - ACKNOWLEDGED.size : last])[0] if last else 0
 
 
-def copied(folder, number):
-    """Return the first events of the copy, and drop the others, which were lost with their process."""
-    content, place, events = Path(folder, "copy").read_bytes(), 0, []
-    while len(events) < number:
-        size = SIZE.unpack_from(content, place)[0]
-        events.append(content[place + SIZE.size : place + SIZE.size + size])
-        place += SIZE.size + size
+def copied(folder, place, number):
+    """Return the next events of the copy and where they end, and drop what follows: it was lost with its process."""
+    events = []
+    with open(Path(folder, "copy"), "rb") as copy:
+        copy.seek(place)
+        for _ in range(number):
+            events.append(copy.read(SIZE.unpack(copy.read(SIZE.size))[0]))
+        place = copy.tell()
     os.truncate(Path(folder, "copy"), place)
-    return events
+    return events, place
 
 
 def run(kills, folder):
     """Kill so many times; the number of events at the end."""
     Path(folder, "copy").write_bytes(b"")
-    twin, taken, acknowledged = new_join(), 0, 0
+    twin, acknowledged, place, taken = new_join(), 0, 0, []
     for seed in range(1, kills + 1):
         acknowledged = max(acknowledged, killed_child(folder, seed))
         with Journal(Path(folder, "events.journal")) as journal:
             resumed = new_join(journal)
             assert journal.n >= acknowledged, f"{acknowledged - journal.n} acknowledged events are lost"
-            events = copied(folder, journal.n)
-            twin._take_again(iter(events[taken:]))
-            taken = acknowledged = journal.n
+            events, place = copied(folder, place, journal.n - len(taken))
+            twin._take_again(iter(events))
+            taken += events
+            acknowledged = journal.n
             assert json.dumps(resumed.state_dict()) == json.dumps(twin.state_dict()), "the state is another one"
-            known = [(t, token) for _, t, token in client(folder) if t > resumed.clock - HORIZON]
-            for _, token in known[:: max(1, len(known) // 50)]:
+            known = [one for one in client(folder) if one[1] > resumed.clock - HORIZON]
+            for _, _, token in known[:: max(1, len(known) // 50)]:
                 assert resumed._resolve(resumed._tokens.read(token), False, resumed.clock), "a token is unknown"
-    kinds = [counted_events.read(event) for event in events]
+        lines = "".join(f"{json.dumps(one)}\n" for one in known)  # others are not asked for again
+        Path(folder, "tokens").write_text(lines, encoding="ascii")
+    kinds = [counted_events.read(event) for event in taken]
     issued = sum(1 if one[0] == counted_events.ISSUE else len(one[1]) for one in kinds if one[0] in (16, 19))
     assert issued == twin.tally()["issued"] > 0 < twin.tally()["repeated"]
-    return taken
+    return len(taken)
 
 
 if __name__ == "__main__":

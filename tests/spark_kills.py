@@ -265,9 +265,12 @@ def started(folder, what, *arguments):
 # -- killing -----------------------------------------------------------------------------------------------------------
 
 
-def processes(root, *workers):
-    """Return the descendants of a process, and of the workers of a cluster: process ids by kind."""
-    children, commands = defaultdict(list), {}
+def processes(root, workers=(), daemons=()):
+    """Return the descendants of a process, and of the workers of a cluster: process ids by kind.
+
+    Python workers outlive a daemon that was killed, and are used again: they are still in its process group.
+    """
+    children, groups, commands = defaultdict(list), defaultdict(list), {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
@@ -276,7 +279,9 @@ def processes(root, *workers):
             continue
         if fields[0] != "Z":
             children[int(fields[1])].append(int(name))
+            groups[int(fields[2])].append(int(name))
     found, todo = defaultdict(list), [(root, PYTHON), *((one, CLUSTER) for one in workers)]
+    todo += [(one, WORKER) for daemon in daemons for one in groups[daemon] if one != daemon]
     while todo:
         one, kind = todo.pop()
         if one in commands:
@@ -323,6 +328,7 @@ class Killed:
     def __init__(self, folder, subject, master, workers, rng):
         self.folder, self.subject, self.master, self.workers, self.rng = folder, subject, master, workers, rng
         self.done, self.starts = Counter(), 0
+        self.daemons = []  # those that were killed
         self.kinds = [WORKER, DAEMON] * 3 + [DRIVER, PYTHON] + [EXECUTOR] * 3 * (not master.startswith("local["))
         self.start()
 
@@ -330,23 +336,30 @@ class Killed:
         self.starts += 1
         self.process = started(self.folder, self.subject, "--master", self.master, "--partitions", 2 + self.starts % 4)
 
+    def found(self):
+        return processes(self.process.pid, self.workers, self.daemons)
+
     def kill_one(self):
         """Kill something that runs, after a random time in which there is work."""
-        kind = self.rng.choice(self.kinds)
         time.sleep(self.rng.random() * 8.0)
         latest = time.monotonic() + PATIENCE
         while True:
             if time.monotonic() > latest:
-                return  # all files are done, and the daemon was the last that was killed
+                return  # all files are done
             if self.process.poll() is not None:  # its tasks failed too often, as without kills they never do
                 self.start()
-            found = processes(self.process.pid, *self.workers)
-            if found[kind] and found[DAEMON]:  # there is work
+            found = self.found()
+            kinds = [kind for kind in self.kinds if found[kind]]
+            if found[DAEMON] or found[WORKER]:  # there is work
                 break
             time.sleep(0.02)
-        if not kill(self.rng.choice(found[kind])):
+        kind = self.rng.choice(kinds)
+        one = self.rng.choice(found[kind])
+        if not kill(one):
             return
         self.done[kind] += 1
+        if kind == DAEMON:
+            self.daemons.append(one)
         if kind in (DRIVER, PYTHON):
             end(self.process, own(found))
             self.start()
@@ -358,7 +371,7 @@ class Killed:
 
     def finish(self):
         """Stop it, and run it to the end."""
-        known = own(processes(self.process.pid, *self.workers))
+        known = own(self.found())
         self.process.kill()
         end(self.process, known)
         process = started(self.folder, self.subject, "--master", self.master, "--partitions", 7, "--last", 1)

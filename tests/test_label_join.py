@@ -1070,6 +1070,25 @@ def test_the_label_that_is_told_is_the_one_that_is_learned(delay, late, y):
     assert told == learned == [("a", y)]
 
 
+@pytest.mark.parametrize("method", [OnlinePlatt, Isotonic])  # with compiled steps, and without
+def test_with_early_a_label_is_told_when_the_horizon_has_passed(method):
+    join, told = LabelJoin(method(), HORIZON, early=20.0, late=0.0), []
+    for k in range(12):  # clicks by which the share of early ones is known
+        join.issue(k, 0.5, 0.0)
+        join.resolve(k, True, 5.0)
+    join.advance(150.0)
+    join.watch(lambda one, y: told.append((one.id, y)))
+    join.issue("a", 0.5, 200.0)
+    join.issue("b", 0.5, 210.0)
+    join.resolve("b", True, 290.0)
+    join.advance(295.0)
+    assert (join.tally()["learned"], told) == (14, [])
+    join.advance(300.0)
+    assert told == [("a", False)]
+    join.advance(310.0)
+    assert told == [("a", False), ("b", True)]
+
+
 def test_a_refused_label_does_not_weigh_the_version_before():
     join = LabelJoin(Isotonic(forgetting=Window(5.0, by="time", max_jump=5.0)), HORIZON)
     for k in range(4):

@@ -268,7 +268,7 @@ def test_a_damaged_row_is_told(path):
     cal = in_a_store(path)
     state = cal.state_dict()
     del cal
-    for change in ("zeroblob(116)", "x'00'", "'text'", "numbers || x'00'"):
+    for change in ("zeroblob(length(numbers))", "x'00'", "'text'", "numbers || x'00'"):
         with sqlite3.connect(path) as database:
             before = database.execute("SELECT owner, field, level, number, numbers FROM levels").fetchall()
             database.execute(f"UPDATE levels SET numbers = CAST({change} AS {'TEXT' if 'text' in change else 'BLOB'})")

@@ -367,8 +367,9 @@ def test_it_is_the_mixture_of_the_formulas(delay):
 
 @pytest.mark.parametrize("delay", [0.0, 1.0, 7.0])
 def test_the_guard_sets_aside_what_can_be_lost(delay):
-    """After each label: the reserve is all of the budget and no more, stakes fall, and labels free what they cost."""
-    rng, guard, surprises = np.random.default_rng(3), new_guard(math.log(4.0)), 0
+    """After each label: the reserve is all of the budget and no more, stakes fall, labels free what they cost, and a
+    token that was made is there for good."""
+    rng, guard, surprises, made = np.random.default_rng(3), new_guard(math.log(4.0)), 0, 0
     guard.grow(delay)
     promised = math.log(4.0) + delay
     for k in range(600):
@@ -386,11 +387,13 @@ def test_the_guard_sets_aside_what_can_be_lost(delay):
         surprised = delay > 0.0 and -gain > freed
         guard.learn(gain, u)
         surprises += surprised
-        promised += max(1.0, extra) if surprised and tokens == 0 else 0.0
+        more = max(1.0, extra) if surprised and tokens == 0 else 0.0
+        promised += more
+        made += more > 0.0
         assert guard.promised == pytest.approx(promised, abs=1e-9)
-        made = max(1.0, extra) if surprised and tokens == 0 else 0.0
-        assert guard.budget == pytest.approx(before + gain + made, abs=1e-9)
+        assert guard.budget == pytest.approx(before + gain + more, abs=1e-9)
         spans = np.array(guard.state()[6]).reshape(-1, 4)
+        assert spans[:, 3].sum() == made
         reserve = float(spans[:, 0] @ spans[:, 1] + spans[:, 2] @ spans[:, 3])
         assert reserve <= guard.budget + 1e-9
         assert not delay or reserve >= 0.8 * guard.budget
