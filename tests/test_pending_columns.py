@@ -220,6 +220,15 @@ def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
     assert join.held == 3
 
 
+def test_a_field_with_another_name_is_told_where_it_has_no_level_too() -> None:
+    """As by `issue`, which sees the names of levels that are missing."""
+    join = LabelJoin(METHODS["segmented"](), 100.0)
+    join.issue(0, 0.1, 0.0)
+    with pytest.raises(InputError, match="'plase'"):
+        join.issue_many([1, 2, 3], [0.1] * 3, [1.0] * 3, keys=[{"place": None}, {"plase": None}, None])
+    assert join.held == 2
+
+
 @pytest.mark.parametrize("name", ["online-platt", "auto", "segmented", "segmented by two", "segmented auto"])
 def test_levels_and_rows_behind_the_clock_are_taken_in_columns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None of them is issued alone, and none of their outcomes taken alone."""

@@ -69,7 +69,7 @@ def impressions(seed, count):
         item = {"id": f"i{seed}-{k}", "score": rng.random(), "t": float(100 * seed + k)}
         if rng.random() < 0.5:
             item["keys"] = {"campaign": rng.choice(["c1", "c2", "ä", 7, "7", None]), "site": rng.randrange(5)}
-        odd = rng.randrange(24)
+        odd = rng.randrange(25)
         item |= (
             [
                 {"id": k + 1000 * seed},
@@ -86,10 +86,11 @@ def impressions(seed, count):
                 {"t": 100.0 * seed + k - 20.0},
                 {"t": None},
                 {"keys": {}},
+                {"keys": {"campagn": None}},
                 {"keys": {f"f{j}": j for j in range(17)}},
                 {"more": 1},
             ][odd]
-            if odd < 16
+            if odd < 17
             else {}
         )
         items.append(item)
@@ -142,8 +143,10 @@ def test_lists_do_what_single_requests_do(tmp_path, method):
     with client_of(one) as single, client_of(many) as lists:
         for seed, count in enumerate((150, 20)):
             for path, items in (("issue", impressions(seed, count)), ("outcome", outcomes(seed, count))):
-                expected = alone(single, f"/v1/{path}", items)
-                assert lists.post(f"/v1/{path}/batch", json=items).json() == expected
+                size = len(items) if seed else 9  # of which some have no item that keeps the list from columns
+                for begin in range(0, len(items), size):
+                    expected = alone(single, f"/v1/{path}", items[begin : begin + size])
+                    assert lists.post(f"/v1/{path}/batch", json=items[begin : begin + size]).json() == expected
                 assert any(expected["results"])
         assert one.join.tally() == many.join.tally()
         assert one.join.tally()["learned"] > 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,9 +155,9 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
     return checked or None
 
 
-def levels_of(keys: Sequence[Any]) -> list[Keys | None]:
-    """Return what `check_keys` returns of each; those that are plain are not copied."""
-    return plain_levels(list(keys), LONGEST_LEVEL, MOST_KEYS, check_keys)
+def levels_of(keys: Sequence[Any], check: Callable[[Any], Keys | None] = check_keys) -> list[Keys | None]:
+    """Return what `check` returns of each; those that are plain are not copied."""
+    return plain_levels(list(keys), LONGEST_LEVEL, MOST_KEYS, check)
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:
