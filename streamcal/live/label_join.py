@@ -458,14 +458,14 @@ class LabelJoin(Holding, Joining):
         if self._versions[self._newest].kernel is None:
             return None
         try:
-            return levels_of(keys)
+            return levels_of(keys, self._check_keys)
         except InputError:  # `issue` says of which row
             return None
 
     def _issue_rows(self, rows: Rows, begin: int, p: FloatArray, *, served: bool = False) -> int:
         """Issue plain rows from `begin` on by the compiled steps; return the first that is not plain.
 
-        With `served` they are issued again, with the probabilities p.
+        With `served` they are issued again, with the probabilities p. `when` is set to ∞ for labels that are not taken.
         """
         if not self._takes_rows(rows.t, again=served):
             return begin
@@ -480,7 +480,7 @@ class LabelJoin(Holding, Joining):
             if journal is not None and begin > before:
                 done = slice(before, begin)
                 levels = None if rows.keys is None else rows.keys[done]
-                outcomes = rows.y[done], rows.when[done], self.spans.horizon
+                outcomes = rows.y[done], rows.when[done]
                 written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
                 journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
             if not self._tell() and begin < end:
