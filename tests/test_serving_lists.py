@@ -178,6 +178,18 @@ def test_plain_lists_are_taken_in_columns(service, client, monkeypatch, arrow):
     assert sum(service.quality.delays) == 50
 
 
+@pytest.mark.parametrize("name", ["t", "w"])
+@pytest.mark.parametrize("path", ["issue", "outcome"])
+def test_a_number_that_is_none_is_no_null_in_a_stream(service, client, path, name):
+    """A null has the default, and NaN is refused, in columns as in rows."""
+    client.post("/v1/issue", json={"id": "first", "score": 0.5, "t": 0.0})
+    value = {"score": [0.25] * 4} if path == "issue" else {"y": [True] * 4}
+    columns = {"id": ["first", "first", "first", "first"] if path == "outcome" else list("abcd"), **value}
+    columns |= {"t": [1.0] * 4, name: [1.0, None, float("nan"), float("nan")]}
+    found = read(client.post(f"/v1/{path}/batch", content=stream_of(columns), headers=ARROW))
+    assert found["where"] == [None, None if name == "w" else "[1].t", f"[2].{name}", f"[3].{name}"]
+
+
 def test_times_of_lists_are_held_to_the_clock_of_the_server():
     service = service_of(event_time=False)
     now = time.time()

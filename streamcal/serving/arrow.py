@@ -175,9 +175,9 @@ def _columns(table: Any, issue: bool, max_keys: int, require_names: Callable[[An
         return None
     names = table.column_names
     numbers = {name: _numbers(table[name]) for name in (value, "t", "w") if name in names}
-    t = numbers.get("t")
-    if t is not None and np.isfinite(t).sum() + table["t"].null_count < len(t):
-        return None
+    for name in ("t", "w"):  # NaN stands for null from here on
+        if name in numbers and np.isfinite(numbers[name]).sum() + table[name].null_count < len(table):
+            return None
     sent = table["id"].to_pylist()
     if not all([value.isascii() for value in sent if value.__class__ is str]):
         return None
@@ -185,7 +185,9 @@ def _columns(table: Any, issue: bool, max_keys: int, require_names: Callable[[An
     versions = set(table["version"].to_pylist()) if "version" in names else {None}
     try:
         most = max_keys if issue else None
-        return plain_columns(sent, numbers[value], t, numbers.get("w"), keys, versions, most, require_names)
+        return plain_columns(
+            sent, numbers[value], numbers.get("t"), numbers.get("w"), keys, versions, most, require_names
+        )
     except InputError:  # the check of each row says which
         return None
 
