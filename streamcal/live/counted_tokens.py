@@ -79,7 +79,7 @@ class Tokens:
         except UnicodeEncodeError:
             texts = None
         if texts is None:  # as pandas and Arrow have texts
-            read = [self._read(one) for one in column.tolist()]
+            read: list[Any] = [self._read(one) for one in column.tolist()]
             bad = read.index(None) if None in read else -1
             if bad < 0:
                 numbers[:] = read
