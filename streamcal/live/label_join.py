@@ -400,7 +400,8 @@ class LabelJoin(Holding, Joining):
         Raises
         ------
         InputError
-            As `issue`. Impressions before the one that is refused have been issued.
+            As `issue`. Impressions before the one that is refused have been issued. Columns of
+            other lengths, or with a value that is no number, change nothing.
 
         Notes
         -----
@@ -566,7 +567,8 @@ class LabelJoin(Holding, Joining):
         Raises
         ------
         InputError
-            As `resolve`. Outcomes before the one that is refused have been taken.
+            As `resolve`. Outcomes before the one that is refused have been taken. Columns of
+            other lengths, or with a value that is no number, change nothing.
         """
         ids, labels, times, weights = _columns_of(ids, y, "y", t, w)
         known = np.ones(len(ids), dtype=np.bool_)
