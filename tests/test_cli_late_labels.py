@@ -17,7 +17,7 @@ from test_cli import PATIENCE, PROGRAM, program, read, save, the_line
 
 from streamcal import Auto, HistogramBinning, OnlinePlatt
 from streamcal.datasets import ad_clicks
-from streamcal.live import Journal, LabelJoin, Segmented
+from streamcal.live import Journal, LabelJoin, Multicalibrated, Segmented
 from streamcal.stream import impressions as impressions_of
 from streamcal.stream import replay as replaying
 from streamcal.stream.records import RecordError
@@ -76,6 +76,21 @@ def test_it_is_the_loop(tmp_path: Path, name: str) -> None:
     result = run(save(tmp_path / name, rows), *OPTIONS, "--segment", "place", "--out", out)
     assert result.exit_code == 0, result.output
     assert served(out) == expected(LabelJoin(Segmented(OnlinePlatt(), by=["place"]), HORIZON), rows, ("place",))
+
+
+def test_clicks_of_rows_behind_the_clock_count_until_their_labels_are_learned(tmp_path: Path) -> None:
+    """That is when the clock has passed its own time at the row, and not that of the row, by the horizon."""
+    draw, rows, out = random.Random(4), impressions(), tmp_path / "out.csv"
+    for row in rows[50::3]:
+        row["t"] -= draw.uniform(0.0, 40.0)
+        row |= {"click": 1, "click_time": row["t"] + draw.uniform(50.0, 110.0)}
+    join = LabelJoin(OnlinePlatt(), HORIZON)
+    wanted, clocks = expected(join, rows), np.maximum.accumulate([row["t"] for row in rows])
+    result = run(save(tmp_path / "in.csv", rows), *OPTIONS, "--out", out)
+    assert served(out) == wanted, result.output
+    late = [row["click"] and row["click_time"] > at + HORIZON for row, at in zip(rows, clocks, strict=True)]
+    assert f"clicks after the horizon: {sum(late)} of {sum(row['click'] for row in rows)}" in result.output
+    assert f"({join.tally()['positives']} positive" in result.output
 
 
 @pytest.mark.sample(2)
@@ -500,6 +515,18 @@ def test_a_bad_row_costs_no_row_whose_level_is_missing(tmp_path: Path) -> None:
     result = run(save(tmp_path / "bad.csv", bad), *OPTIONS, "--segment", "place", "--out", out, "--on-error", "skip")
     assert "1 skipped" in result.output, result.output
     assert served(out) == served(whole)
+
+
+def test_a_row_without_one_of_two_levels_is_used(tmp_path: Path) -> None:
+    """Also where one is that of the calibrator inside: the columns are there, whichever of them have a value."""
+    rows, out = impressions(120), tmp_path / "out.csv"
+    for k, row in enumerate(rows):
+        row |= {"place": row["place"] if k % 2 else None, "site": f"s{k % 5}" if k % 3 else None}
+    given = ("--segment", "place", "--multicalibrate", "site", "--out", out)
+    result = run(save(tmp_path / "in.csv", rows), *OPTIONS, *given)
+    assert result.exit_code == 0, result.output
+    method = Multicalibrated(Segmented(OnlinePlatt(), by=["place"]), by=["site"])
+    assert served(out) == expected(LabelJoin(method, HORIZON), rows, ("place", "site"))
 
 
 @pytest.mark.parametrize("ids", [["a", 1], [["x"], ["y"]]], ids=["texts and numbers", "lists"])

@@ -1,5 +1,6 @@
 """`CountedJoin`: what is learned, against a `LabelJoin`; tokens, duplicates, memory, versions, states and journals."""
 
+import contextlib
 import json
 import math
 import os
@@ -352,6 +353,27 @@ def test_tokens_of_others_are_refused_and_nothing_changes(many):
             join.resolve_many([other, other], True, 8.0) if many else join.resolve(other, True, 8.0)
     assert join.to_bytes() == before
     assert join.resolve(token.encode(), True, 8.0)
+
+
+def test_tokens_are_read_from_any_column():
+    """Of pandas and Arrow too, whose texts are objects, and where one of them is wrong."""
+    answers = counted(OnlinePlatt()).issue_many([0.2, 0.3, 0.4], 7.0).tokens
+    texts = [one.decode() for one in answers.tolist()]
+    columns = [list, np.array, lambda some: np.array(some, dtype=object)]
+    with contextlib.suppress(ImportError):
+        import pandas as pd
+        import pyarrow as pa
+
+        columns += [pa.array, pd.Series, lambda some: pd.Series(some, dtype=object)]
+    states = []
+    for column in columns:
+        join = counted(OnlinePlatt())
+        join.issue_many([0.2, 0.3, 0.4], 7.0)
+        with pytest.raises(InputError, match="in row 1 was not issued"):
+            join.resolve_many(column([texts[0], texts[1][::-1], texts[2]]), True, 8.0)
+        assert join.resolve_many(column(texts), [True, False, True], 8.0).all()
+        states.append(join.state_dict())
+    assert all(state == states[0] for state in states)
 
 
 def test_two_joins_without_a_key_have_different_ones():

@@ -1,6 +1,7 @@
 """Events of a join in columns: the same as a loop of its events, to the last bit."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +219,90 @@ def test_a_bad_row_is_named_and_those_before_it_are_issued() -> None:
     with pytest.raises(InputError, match=r"0\.5"):
         join.resolve_many([5], [0.5], [4.0])
     assert join.held == 3
+
+
+DATES = [datetime(2026, 1, 1, 0, 0, 3 * k) for k in range(4)]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        DATES,
+        [one.replace(tzinfo=UTC) for one in DATES],
+        np.array(DATES, dtype="datetime64[us]"),
+        np.array(DATES, dtype="datetime64[ns]"),
+        np.array(DATES, dtype=object),
+        "pandas",
+        "pyarrow",
+    ],
+    ids=lambda one: one if isinstance(one, str) else type(one[0]).__name__,
+)
+def test_dates_of_any_column_are_those_of_the_loop(times: Any) -> None:
+    """Those of NumPy and pandas are numbers of nanoseconds or other units inside."""
+    column = times if not isinstance(times, str) else DATES
+    if isinstance(times, str):
+        column = (
+            pytest.importorskip(times).Series(DATES) if times == "pandas" else pytest.importorskip(times).array(DATES)
+        )
+    many, loop = LabelJoin(OnlinePlatt(), 5.0), LabelJoin(OnlinePlatt(), 5.0)
+    many.issue_many(range(4), [0.1, 0.2, 0.3, 0.4], column)
+    many.resolve_many([2, 3], [True, False], column[2:])
+    for k in range(4):
+        loop.issue(k, 0.1 * (k + 1) if k != 2 else 0.3, DATES[k].replace(tzinfo=UTC))
+    loop.resolve(2, True, DATES[2].replace(tzinfo=UTC))
+    loop.resolve(3, False, DATES[3].replace(tzinfo=UTC))
+    assert many.clock == DATES[-1].replace(tzinfo=UTC).timestamp()
+    assert many.state_dict() == loop.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"w": [1.0, 2.0]}, "3 ids, 3 scores, 3 times, 2 weights"),
+        ({"w": ["a", "b", "c"]}, r"w\[0\] 'a' is not a number"),
+        ({"w": np.ones((3, 1))}, r"w has shape \(3, 1\)"),
+        ({"w": -1.0}, "weight -1.0"),
+        ({"ids": np.array([[1], [2], [3]])}, r"ids has shape \(3, 1\)"),
+        ({"ids": 5}, "ids 5 is of type int"),
+        ({"ids": "abc"}, "ids 'abc' is of type str"),
+        ({"scores": ["0.1", "0.2", "0.3"]}, r"scores\[0\] '0.1' is not a number"),
+        ({"scores": [0.1, None, 0.3]}, r"scores\[1\] None is not a number"),
+        ({"scores": np.array(DATES[:3], dtype="datetime64[s]")}, "scores has values of type datetime64"),
+        ({"t": 1.0}, r"t has shape \(\)"),
+        ({"t": np.array([1, 2, 3], dtype="timedelta64[s]")}, "timedelta64"),
+        ({"keys": {"place": [1, 2, 3], "b": 1, "c": 1}}, "is of type dict"),
+        ({"keys": ["a", "b", "c"]}, "'a' are no mapping"),
+    ],
+)
+def test_columns_that_are_none_are_refused_and_change_nothing(change: dict[str, Any], message: str) -> None:
+    join = LabelJoin(METHODS["segmented"](), 100.0)
+    join.issue("first", 0.5, 0.0)
+    before = join.state_dict()
+    given = {"ids": [1, 2, 3], "scores": [0.1, 0.2, 0.3], "t": [1.0, 2.0, 3.0], **change}
+    with pytest.raises(InputError, match=message):
+        join.issue_many(given.pop("ids"), given.pop("scores"), given.pop("t"), **given)
+    assert join.state_dict() == before
+
+
+def test_columns_of_arrow_and_pandas_are_taken_by_place() -> None:
+    """Whatever the index of a `Series`."""
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    keys: list[Any] = [{"place": "a"}, None, {"place": "b"}]
+    joins = []
+    for column in (list, pa.array, lambda values: pd.Series(values, index=[7, 7, 0])):
+        join = LabelJoin(METHODS["segmented"](), 100.0)
+        join.issue_many(column([1, 2, 3]), column([0.1, 0.2, 0.3]), column([0.0, 1.0, 2.0]), keys=column(keys))
+        joins.append(join.state_dict())
+    assert joins[0] == joins[1] == joins[2]
+
+
+def test_a_field_with_another_name_is_told_where_it_has_no_level_too() -> None:
+    """As by `issue`, which sees the names of levels that are missing."""
+    join = LabelJoin(METHODS["segmented"](), 100.0)
+    join.issue(0, 0.1, 0.0)
+    with pytest.raises(InputError, match="'plase'"):
+        join.issue_many([1, 2, 3], [0.1] * 3, [1.0] * 3, keys=[{"place": None}, {"plase": None}, None])
+    assert join.held == 2
 
 
 @pytest.mark.parametrize("name", ["online-platt", "auto", "segmented", "segmented by two", "segmented auto"])

@@ -229,14 +229,17 @@ def test_both_forms_of_pending_steps_are_the_same(method: str, segmented: bool) 
         own.use(join, learning.steps, None, False)
         own.watch(-segmented, True)
         p = np.empty(n)
-        labels = y.astype(np.uint8)
+        labels, came = y.astype(np.uint8), when.copy()
         keys = [LEVELS[k % len(LEVELS)] for k in range(n)] if segmented else None
-        assert own.issue(join, list(range(n)), scores, t, np.ones(n), labels, when, 0, keys, p) == n
+        assert own.issue(join, list(range(n)), scores, t, np.ones(n), labels, came, 0, keys, p) == n
         assert type(own.clock) is float
         counts = own.learned, own.positives, own.timed_out, own.known, own.reports, own.backwards
-        made.append((bits(p), bits(own.judged_labels()), learning.learned(), counts, table.first, own.unlearned))
+        made.append(
+            (bits(p), bits(came), bits(own.judged_labels()), learning.learned(), counts, table.first, own.unlearned)
+        )
     assert made[0] == made[1]
-    assert made[0][3][0] > 200
+    assert made[0][4][0] > 200
+    assert (came < np.inf).tolist() == (when <= np.maximum.accumulate(t) + 30.0).tolist()
 
 
 @settings(max_examples=60)
@@ -254,13 +257,14 @@ def test_both_forms_of_pending_events_write_what_is_written_of_each(rows: list[A
         outcomes.append(struct.pack("<BBHd", 1, whole | 4 * y, len(own), k + delay) + own)
         weighed.append(struct.pack("<BBHd", 1, whole | 4 * y | 8, len(own), k + delay) + own + struct.pack("<d", p))
         assert events.issued(Issued(id, p, 0.5 * p, float(k), version, keys)) == one_by_one[-1]
-        if delay <= 20.0:
+        if float(k) + delay - float(k) <= 20.0:
             one_by_one.append(outcomes[k])
     ids, p = [row[0] for row in rows], np.array([row[1] for row in rows])
     y, when = np.array([row[3] for row in rows], dtype=np.uint8), t + [row[4] for row in rows]
+    follow = np.where(when - t <= 20.0, when, np.inf)
     for module in twins("pending_events"):
         rests = module.rests_of(version, [row[2] for row in rows], np.ones(n), {}, events._more)
-        count, content = module.issued_events(ids, t, 0.5 * p, p, rests, y, when, 20.0)
+        count, content = module.issued_events(ids, t, 0.5 * p, p, rests, y, follow)
         assert count == len(one_by_one)
         assert content == sized(one_by_one)
         assert module.resolved_events(ids, y, when) == sized(outcomes)

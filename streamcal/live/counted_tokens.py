@@ -60,11 +60,10 @@ class Tokens:
         return numbers
 
     def _read(self, token: Any) -> tuple[int, int, int, int] | None:
-        try:
-            written = token.encode("ascii") if isinstance(token, str) else bytes(token)
-        except (TypeError, UnicodeEncodeError):
-            written = b""
-        numbers: tuple[int, int, int, int] | None = self.signer.read(written)
+        written = token.encode("ascii", "replace") if isinstance(token, str) else token
+        if not isinstance(written, (bytes, bytearray, memoryview)):  # such as a number
+            return None
+        numbers: tuple[int, int, int, int] | None = self.signer.read(bytes(written))
         return numbers
 
     def read_many(self, tokens: Any) -> Whole:
@@ -79,12 +78,16 @@ class Tokens:
             texts = column.astype(f"S{max(LENGTH, column.dtype.itemsize)}") if column.dtype.kind in "SU" else None
         except UnicodeEncodeError:
             texts = None
-        if texts is not None:
+        if texts is None:  # as pandas and Arrow have texts
+            read: list[Any] = [self._read(one) for one in column.tolist()]
+            bad = read.index(None) if None in read else -1
+            if bad < 0:
+                numbers[:] = read
+        else:
             longer = np.char.str_len(texts) > LENGTH
             texts = np.where(longer, b"", texts).astype(f"S{LENGTH}")
-        bad = 0 if texts is None else int(self.signer.read_many(texts.view(np.uint8), numbers))
+            bad = int(self.signer.read_many(texts.view(np.uint8), numbers))
         if bad >= 0:
-            bad = next((k for k, one in enumerate(column.tolist()) if self._read(one) is None), bad)
             raise InputError(
                 f"token {str(column[bad])[:40]!r} in row {bad} {_ANOTHER}; nothing of this call was learned"
             )

@@ -57,11 +57,11 @@ def issued_rows(
     w: FloatArray,
     version: Id | None,
     keys: list[Keys | None] | None,
-    outcomes: tuple[NDArray[np.uint8], FloatArray, float],
+    outcomes: tuple[NDArray[np.uint8], FloatArray],
 ) -> tuple[int, bytearray]:
     """Encode impressions of one version as `issued` does, each after its size, and count these events.
 
-    `outcomes` are labels and their times, of which those up to the horizon follow their impressions; both may be empty.
+    `outcomes` are labels and their times, of which those at a finite time follow their impressions; both may be empty.
     """
     rests = None
     if version is not None or keys is not None or (w != 1.0).any():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,11 +125,23 @@ def is_plain(id: str) -> bool:
 
 def ids_of(values: Any) -> list[Id]:
     """Return the canonical form of each id; `InputError` for one that is not possible."""
-    if isinstance(values, np.ndarray) and values.dtype.kind == "i":
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
         largest = int(np.abs(values).max(initial=0))
         if 0 <= largest <= LARGEST_WHOLE:
             return values.tolist()
-    return plain_ids(values.tolist() if isinstance(values, np.ndarray) else list(values), check_id)
+    return plain_ids(listed(values, "ids"), check_id)
+
+
+def listed(values: Any, what: str) -> list[Any]:
+    """Return a sequence, an array or a column of Arrow or pandas as a list; `InputError` for anything else."""
+    if getattr(values, "ndim", 1) != 1:
+        raise InputError(f"{what} has shape {values.shape}; give one dimension, shape (n,)")
+    for name in ("tolist", "to_pylist"):
+        if hasattr(values, name):
+            values = getattr(values, name)()
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InputError(f"{what} {reprlib.repr(values)} is of type {type(values).__name__}; give a list or an array")
+    return list(values)
 
 
 def check_id(value: Any, what: str = "id") -> Id:
@@ -155,9 +168,9 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
     return checked or None
 
 
-def levels_of(keys: Sequence[Any]) -> list[Keys | None]:
-    """Return what `check_keys` returns of each; those that are plain are not copied."""
-    return plain_levels(list(keys), LONGEST_LEVEL, MOST_KEYS, check_keys)
+def levels_of(keys: Sequence[Any], check: Callable[[Any], Keys | None] = check_keys) -> list[Keys | None]:
+    """Return what `check` returns of each; those that are plain are not copied."""
+    return plain_levels(list(keys), LONGEST_LEVEL, MOST_KEYS, check)
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:

@@ -31,11 +31,12 @@ from streamcal.live.issued import (
     ids_of,
     is_plain,
     levels_of,
+    listed,
 )
 from streamcal.live.joining import Joining, checked_spans, joinable
 from streamcal.live.journal import Journal
 from streamcal.live.replaying import Replaying
-from streamcal.parameters.inputs import check_label, check_weight
+from streamcal.parameters.inputs import as_floats, check_label, check_weight, numbers_or_moments
 from streamcal.parameters.keys import LARGEST_WHOLE
 from streamcal.parameters.numbers import one_of, whole_number
 from streamcal.parameters.types import FloatArray, Label, Time, Times
@@ -399,7 +400,8 @@ class LabelJoin(Holding, Joining):
         Raises
         ------
         InputError
-            As `issue`. Impressions before the one that is refused have been issued.
+            As `issue`. Impressions before the one that is refused have been issued. Columns of
+            other lengths, or with a value that is no number, change nothing.
 
         Notes
         -----
@@ -418,7 +420,8 @@ class LabelJoin(Holding, Joining):
         >>> p.round(9).tolist(), join.waiting
         ([0.1, 0.2, 0.3], 3)
         """
-        ids, numbers, times, weights = self._columns_of(ids, scores, t, w)
+        ids, numbers, times, weights = _columns_of(ids, scores, "scores", t, w)
+        keys = None if keys is None else listed(keys, "keys")
         if keys is not None and len(keys) != len(ids):
             raise InputError(f"{len(keys)} keys are not possible for {len(ids)} ids; give one for each, or None")
         p = np.empty(len(ids))
@@ -438,34 +441,19 @@ class LabelJoin(Holding, Joining):
                 at = k + 1
         return p
 
-    def _columns_of(self, ids: Any, values: Any, t: Any, w: Any) -> tuple[list[Id], FloatArray, Any, FloatArray]:
-        """Return ids, scores or labels, times and weights, of one length; times that are dates as a list."""
-        ids = ids_of(ids)
-        numbers = np.asarray(values, dtype=np.float64)
-        times = t.tolist() if isinstance(t, np.ndarray) and t.dtype == object else t
-        if not (isinstance(times, (list, tuple)) and not all(type(one) in (float, int) for one in times)):
-            times = np.ascontiguousarray(times, dtype=np.float64)
-        weights = np.broadcast_to(1.0 if w is None else np.asarray(w, dtype=np.float64), (len(ids),))
-        if not numbers.shape == (len(ids),) == (len(times),):
-            raise InputError(
-                f"{len(ids)} ids, values of shape {numbers.shape} and {len(times)} times are not possible; "
-                "give one value and one time for each id"
-            )
-        return ids, np.ascontiguousarray(numbers), times if isinstance(times, np.ndarray) else list(times), weights
-
     def _plain_keys(self, keys: Sequence[Any]) -> list[Keys | None] | None:
         """Return the levels of rows that compiled steps take; None where they have to be checked one by one."""
         if self._versions[self._newest].kernel is None:
             return None
         try:
-            return levels_of(keys)
+            return levels_of(keys, self._check_keys)
         except InputError:  # `issue` says of which row
             return None
 
     def _issue_rows(self, rows: Rows, begin: int, p: FloatArray, *, served: bool = False) -> int:
         """Issue plain rows from `begin` on by the compiled steps; return the first that is not plain.
 
-        With `served` they are issued again, with the probabilities p.
+        With `served` they are issued again, with the probabilities p. `when` is set to ∞ for labels that are not taken.
         """
         if not self._takes_rows(rows.t, again=served):
             return begin
@@ -480,7 +468,7 @@ class LabelJoin(Holding, Joining):
             if journal is not None and begin > before:
                 done = slice(before, begin)
                 levels = None if rows.keys is None else rows.keys[done]
-                outcomes = rows.y[done], rows.when[done], self.spans.horizon
+                outcomes = rows.y[done], rows.when[done]
                 written = rows.ids[done], rows.t[done], rows.scores[done], p[done], rows.w[done]
                 journal.append_many(*events.issued_rows(*written, self._newest, levels, outcomes))
             if not self._tell() and begin < end:
@@ -579,9 +567,10 @@ class LabelJoin(Holding, Joining):
         Raises
         ------
         InputError
-            As `resolve`. Outcomes before the one that is refused have been taken.
+            As `resolve`. Outcomes before the one that is refused have been taken. Columns of
+            other lengths, or with a value that is no number, change nothing.
         """
-        ids, labels, times, weights = self._columns_of(ids, y, t, w)
+        ids, labels, times, weights = _columns_of(ids, y, "y", t, w)
         known = np.ones(len(ids), dtype=np.bool_)
         plain = w is None and self._curve is None and bool(((labels == 0.0) | (labels == 1.0)).all())
         positive = (labels > 0.0).astype(np.uint8)
@@ -851,6 +840,21 @@ class LabelJoin(Holding, Joining):
 
     def __repr__(self) -> str:
         return f"LabelJoin({self._shown()})"
+
+
+def _columns_of(ids: Any, values: Any, what: str, t: Any, w: Any) -> tuple[list[Id], FloatArray, Any, FloatArray]:
+    """Return ids, scores or labels, times and weights, of one length; times that are no numbers as a list."""
+    ids, numbers, times = ids_of(ids), as_floats(values, what), numbers_or_moments(t)
+    lengths = {"ids": len(ids), what: len(numbers), "times": len(times)}
+    if w is None or np.ndim(w) == 0:
+        weights = np.broadcast_to(1.0 if w is None else check_weight(w), (len(ids),))
+    else:
+        weights = as_floats(w, "w")
+        lengths["weights"] = len(weights)
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join([f"{length} {name}" for name, length in lengths.items()])
+        raise InputError(f"{shown} are not possible together; give one of each for every id")
+    return ids, numbers, times, weights
 
 
 def _weighed(one: Issued, outcome: Outcome | None, y: bool) -> Issued:

@@ -83,7 +83,7 @@ def check_time(t: Any, what: str = "time") -> float:
 
 def check_scores(scores: ArrayLike, what: str = "scores") -> FloatArray:
     """Check scores: a float array of shape (n,), all finite; `InputError` naming the first bad place otherwise."""
-    array = _as_floats(scores, what)
+    array = as_floats(scores, what)
     finite = np.isfinite(array)
     if not finite.all():
         _refuse(~finite, array, what, "not finite; drop the observation or repair the model")
@@ -123,7 +123,7 @@ def check_folds(fold: Any, folds: int, length: int) -> NDArray[np.int64]:
     """Return folds as an array of shape (length,), from one for all or from an array."""
     if isinstance(fold, (int, np.integer)):
         return np.full(length, check_fold(fold, folds))
-    values = _one_dimension(fold, "fold")
+    values = one_dimension(fold, "fold")
     if len(values) != length:
         raise InputError(f"fold has length {len(values)}, the scores have length {length}")
     if values.dtype.kind not in "iu" and length:
@@ -153,7 +153,7 @@ def check_batch(
     """
     s = check_scores(scores, called.scores)
     allowed = f"give bools, or 0 and 1{called.hint}"
-    labels = _as_floats(y, called.labels, allowed)
+    labels = as_floats(y, called.labels, allowed)
     if getattr(y, "dtype", None) != np.bool_:  # an array of bools needs no check
         _refuse((labels != 0.0) & (labels != 1.0), labels, called.labels, f"not binary; {allowed}")
     if w is None:
@@ -161,7 +161,7 @@ def check_batch(
     elif isinstance(_scalar(w), (int, float, np.bool_, np.number)):  # one for all
         weights = np.full(s.shape, check_weight(w))
     else:
-        weights = _as_floats(w, "w")
+        weights = as_floats(w, "w")
         usable = (weights == 0.0) | ((weights >= SMALLEST_WEIGHT) & (weights <= LARGEST_WEIGHT))
         _refuse(~usable, weights, "w", f"not allowed; {WEIGHT_ALLOWED}")
     if not len(s) == len(labels) == len(weights):
@@ -191,7 +191,7 @@ def check_scores_matrix(scores: ArrayLike, width: int) -> FloatArray:
         raise InputError(f"scores has shape {values.shape}; give shape (n, {width}): a column a score")
     _refuse_moments(values, "scores", "give numbers")
     if values.dtype.kind not in "biuf":
-        columns = [_as_floats(column, f"scores[:, {i}]") for i, column in enumerate(as_objects(scores).T)]
+        columns = [as_floats(column, f"scores[:, {i}]") for i, column in enumerate(as_objects(scores).T)]
         values = np.column_stack(columns)
     matrix = np.ascontiguousarray(values, dtype=np.float64)
     bad = ~np.isfinite(matrix)
@@ -220,7 +220,7 @@ def check_times_of_one_kind(
     t: ArrayLike | Sequence[Time], length: int, first: Time | None
 ) -> tuple[FloatArray, Time | None]:
     """Do `check_times` and `of_one_kind`; return the times, and the first time so far."""
-    values = _one_dimension(t, "t")
+    values = one_dimension(t, "t")
     if values.dtype.kind in "iuf":
         times, items = values.astype(np.float64), values[:1].tolist()
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
@@ -229,13 +229,21 @@ def check_times_of_one_kind(
     else:
         if values.dtype.kind != "M":
             _refuse_moments(values, "t", "give numbers or datetimes")
-        items = values if values.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
+        items = values if values.dtype.kind == "M" else one_dimension(as_objects(t), "t")
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
     for i, item in enumerate(items):
         first = of_one_kind(item, first, f"t[{i}]")
     return times, first
+
+
+def numbers_or_moments(t: ArrayLike | Sequence[Time]) -> FloatArray | list[Any]:
+    """Return times that are numbers as an array, and others as a list that `check_time` has yet to check."""
+    values = one_dimension(t, "t")
+    if values.dtype.kind in "iuf":
+        return np.ascontiguousarray(values, dtype=np.float64)
+    return list(values if values.dtype.kind in "mM" else one_dimension(as_objects(t), "t"))
 
 
 class CheckedTime(float):
@@ -277,13 +285,13 @@ def _zone_of(t: Any) -> str:
     return "has a time zone" if isinstance(_scalar(t), datetime) else "is a number"
 
 
-def _as_floats(values: ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
+def as_floats(values: ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
     """Return a contiguous one-dimensional float64 array, copied only if needed."""
-    array = _one_dimension(values, what)
+    array = one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
     _refuse_moments(array, what, allowed)
-    items = _one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
+    items = one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
     return np.array([as_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
 
 
@@ -294,7 +302,7 @@ def _refuse_moments(array: NDArray[Any], what: str, allowed: str) -> None:
         raise InputError(f"{what} has values of type {array.dtype}; {allowed}{spans}")
 
 
-def _one_dimension(values: Any, what: str) -> NDArray[Any]:
+def one_dimension(values: Any, what: str) -> NDArray[Any]:
     """Check that the values are an array of shape (n,) of any type."""
     array = as_array(values, what)
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text
@@ -342,7 +350,7 @@ def check_outcome(y: Any) -> float:
 
 def check_outcomes(y: ArrayLike, w: ArrayLike | None, called: Called = SCORES) -> tuple[FloatArray, FloatArray]:
     """Check real outcomes and weights: float arrays of one length; `InputError` naming the first bad place."""
-    outcomes = _as_floats(y, called.labels, f"give numbers{called.hint}")
+    outcomes = as_floats(y, called.labels, f"give numbers{called.hint}")
     _refuse(~np.isfinite(outcomes), outcomes, called.labels, "not finite; drop the observation")
     _, _, weights = check_batch(np.zeros(len(outcomes)), np.zeros(len(outcomes)), w)
     return outcomes, weights

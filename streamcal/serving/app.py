@@ -117,9 +117,10 @@ def batch(service: Service, meters: Any, issue: bool) -> Endpoint:
         kind = require_json(request, arrow.MEDIA_TYPE)
         body = await body_of(request, service)
         if kind == arrow.MEDIA_TYPE:
-            items = arrow.read(body, issue, settings.max_batch, settings.max_keys)
+            items = arrow.read(body, issue, settings.max_batch, settings.max_keys, service.require_names)
         else:
-            items = items_of(body, issue, settings.max_batch, settings.max_keys, columns=service.in_columns)
+            limits = settings.max_batch, settings.max_keys
+            items = items_of(body, issue, *limits, service.require_names, columns=service.in_columns)
         service.require_disk(issue)
         meters.batch(len(items))
         answers: list[Answer] = []

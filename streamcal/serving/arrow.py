@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,11 @@ ISSUED, KNOWN = ("id", "p", "version", *REFUSED), ("id", "known", "contradicts",
 TEXTS = (pa.types.is_string, pa.types.is_large_string)
 
 
-def read(body: bytes, issue: bool, most: int, max_keys: int) -> Items:
-    """Read a stream of at most `most` rows; `RefusedError` for one that is cut off, compressed or has other columns."""
+def read(body: bytes, issue: bool, most: int, max_keys: int, require_names: Callable[[Any], None]) -> Items:
+    """Read a stream of at most `most` rows; `RefusedError` for one that is cut off, compressed or has other columns.
+
+    `require_names` is that of `items_of`.
+    """
     try:
         if not body.endswith(END):
             raise pa.ArrowInvalid("it does not end as a stream does, and may be cut off")
@@ -43,7 +46,7 @@ def read(body: bytes, issue: bool, most: int, max_keys: int) -> Items:
         table.validate(full=True)  # offsets of texts, which are read next
         table = table.combine_chunks()
         _require_small(table, max_keys)
-        columns = _columns(table, issue, max_keys)
+        columns = _columns(table, issue, max_keys, require_names)
         return Items(len(table), columns, lambda: _dicts(table), table["id"])
     except (pa.ArrowException, OSError, UnicodeDecodeError, struct.error, EOFError, IndexError) as error:
         text = " ".join(str(error).partition(";")[0].split())[:200]
@@ -165,23 +168,26 @@ def _is_level(kind: Any) -> bool:
     return bool(_is_text(kind) or pa.types.is_integer(kind))
 
 
-def _columns(table: Any, issue: bool, max_keys: int) -> Columns | None:
+def _columns(table: Any, issue: bool, max_keys: int, require_names: Callable[[Any], None]) -> Columns | None:
     """Return the rows in columns; None if they have to be checked one by one."""
     value = NEEDED[issue][1]
     if table["id"].null_count or table[value].null_count:
         return None
     names = table.column_names
     numbers = {name: _numbers(table[name]) for name in (value, "t", "w") if name in names}
-    t = numbers.get("t")
-    if t is not None and np.isfinite(t).sum() + table["t"].null_count < len(t):
-        return None
+    for name in ("t", "w"):  # NaN stands for null from here on
+        if name in numbers and np.isfinite(numbers[name]).sum() + table[name].null_count < len(table):
+            return None
     sent = table["id"].to_pylist()
     if not all([value.isascii() for value in sent if value.__class__ is str]):
         return None
     keys = _keys(table["keys"]) if "keys" in names else None
     versions = set(table["version"].to_pylist()) if "version" in names else {None}
     try:
-        return plain_columns(sent, numbers[value], t, numbers.get("w"), keys, versions, max_keys if issue else None)
+        most = max_keys if issue else None
+        return plain_columns(
+            sent, numbers[value], numbers.get("t"), numbers.get("w"), keys, versions, most, require_names
+        )
     except InputError:  # the check of each row says which
         return None
 

@@ -83,12 +83,17 @@ class Items:
         return self._read[place]
 
 
-def items_of(body: bytes, issue: bool, most: int, max_keys: int, *, columns: bool) -> Items:
-    """Read a list of JSON, in columns if that is wanted and possible; `RefusedError` for anything else."""
+def items_of(
+    body: bytes, issue: bool, most: int, max_keys: int, require_names: Callable[[Any], None], *, columns: bool
+) -> Items:
+    """Read a list of JSON, in columns if that is wanted and possible; `RefusedError` for anything else.
+
+    `require_names` raises an `InputError` for keys that have a field under another name.
+    """
     if columns:
         try:
             items = DECODERS[issue].decode(body)
-            plain = columns_of(items, body, issue, max_keys) if len(items) <= most else None
+            plain = columns_of(items, body, issue, max_keys, require_names) if len(items) <= most else None
         except (msgspec.MsgspecError, UnicodeDecodeError, InputError, RecursionError):
             plain = None  # the checks of each item say what is wrong
         if plain is not None:
@@ -106,7 +111,9 @@ def require_few(count: int, most: int) -> None:
         raise RefusedError(422, f"{count} items are too many; give at most {most}", "body")
 
 
-def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) -> Columns | None:
+def columns_of(
+    items: Sequence[Any], body: bytes, issue: bool, max_keys: int, require_names: Callable[[Any], None]
+) -> Columns | None:
     """Return decoded items in columns; None or `InputError` if they need the checks of each.
 
     A text that has as many colons as there are keys gives no key twice.
@@ -133,6 +140,7 @@ def columns_of(items: Sequence[Any], body: bytes, issue: bool, max_keys: int) ->
         keys,
         versions,
         max_keys if issue else None,
+        require_names,
     )
 
 
@@ -144,6 +152,7 @@ def plain_columns(
     keys: list[Any] | None,
     versions: set[Any],
     max_keys: int | None,
+    require_names: Callable[[Any], None],
 ) -> Columns | None:
     """Return columns with ids and levels in their own form, of outcomes without `max_keys`.
 
@@ -158,7 +167,7 @@ def plain_columns(
     version = next(iter(versions), None)
     levels = None
     if keys is not None:
-        levels = plain_levels(keys, LONGEST_TEXT, max_keys, partial(_own_keys, max_keys))
+        levels = plain_levels(keys, LONGEST_TEXT, max_keys, partial(_own_keys, max_keys, require_names))
     return Columns(sent, ids, values, t, w, levels, None if version is None else _own_id(version))
 
 
@@ -167,8 +176,9 @@ def _own_id(value: Any) -> Id:
     return issued.check_id(value if whole is None else whole)
 
 
-def _own_keys(max_keys: int, value: Any) -> Keys | None:
+def _own_keys(max_keys: int, require_names: Callable[[Any], None], value: Any) -> Keys | None:
     check_keys(value, max_keys)
+    require_names(value)
     return issued.check_keys(value)
 
 

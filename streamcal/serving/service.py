@@ -142,6 +142,12 @@ class Service:
         """Whether the join takes lists in columns."""
         return self.join.takes_columns
 
+    @property
+    def require_names(self) -> Callable[[Any], None]:
+        """Raises an `InputError` for keys that have a field of the calibrator under another name."""
+        check: Callable[[Any], None] = self.join.calibrator.require_names
+        return check
+
     def take_many(self, items: Items, begin: int, end: int, *, issue: bool) -> list[Answer]:
         """Take items in order: in columns as far as that is possible, and the others one by one.
 

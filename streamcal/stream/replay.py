@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from itertools import repeat
+from collections.abc import Iterator, Mapping
 from time import process_time
 from typing import Any, cast
 
@@ -75,7 +74,7 @@ class Replay(Measures):
         id: Id,
         label_time: float,
         version: Id | None = None,
-        keys: Keys | None = None,
+        keys: Mapping[str, Any] | None = None,
     ) -> Prediction:
         """Issue one row and tell its outcome; on an error nothing changes.
 
@@ -85,9 +84,9 @@ class Replay(Measures):
             With the column: for an id that is remembered with another score, an event that is older than the latest
             one by more than the horizon, or one too far ahead of it.
         """
-        columns, known = self._columns, {name: level for name, level in (keys or {}).items() if level is not None}
+        columns = self._columns
         try:
-            p = self._take(score, y, w, t, id, label_time, version, known or None)
+            p = self._take(score, y, w, t, id, label_time, version, keys or None)
         except ConflictError as error:
             raise RecordError(str(error), column=columns.id) from None
         except ClockError as error:
@@ -121,10 +120,10 @@ class Replay(Measures):
             plain = None if versions is not None else self._plain(scores, y, weights, t, ids, label_times, keys)
             while at < len(t):
                 if plain is not None:
-                    at = self._take_plain(plain, at, p)
+                    at = self._take_plain(plain, label_times, at, p)
                 for k in range(at, len(t) if plain is None else min(at + RETRIED, len(t))):
-                    place, version = slice(k, k + 1), None if versions is None else versions[k]
-                    levels = next(_rows({name: cast(Any, column)[place] for name, column in (keys or {}).items()}))
+                    version = None if versions is None else versions[k]
+                    levels = {name: cast(Any, column)[k] for name, column in (keys or {}).items()} or None
                     row_ = float(scores[k]), bool(y[k]), float(weights[k]), float(t[k]), ids[k], float(label_times[k])
                     p[k] = self._take(*row_, version, levels)
                     at = k + 1
@@ -148,19 +147,18 @@ class Replay(Measures):
         if self._keep > self.join.spans.horizon:  # outcomes are given when they came
             return None
         try:
-            levels = levels_of(list(_rows(keys))) if keys else None
-            return Rows(ids_of(ids), scores, t, w, y.astype(np.uint8), label_times, levels)
+            levels = levels_of(list(map(_present, _rows(keys)))) if keys else None
+            return Rows(ids_of(ids), scores, t, w, y.astype(np.uint8), label_times.copy(), levels)
         except InputError:  # `step` says which
             return None
 
-    def _take_plain(self, rows: Rows, begin: int, p: FloatArray) -> int:
+    def _take_plain(self, rows: Rows, label_times: FloatArray, begin: int, p: FloatArray) -> int:
         """Issue plain rows with their outcomes from `begin` on; return the first that is not plain."""
         end = self.join._issue_rows(rows, begin, p)
         some = slice(begin, end)
-        came, positive = rows.when[some] < NEVER, rows.y[some] > 0
-        self.clicks += int(np.count_nonzero(positive & came))
-        late = came & (rows.when[some] > rows.t[some] + self.join.spans.horizon)
-        self.after_horizon += int(np.count_nonzero(positive & late))
+        clicked = (label_times[some] < NEVER) & (rows.y[some] > 0)
+        self.clicks += int(np.count_nonzero(clicked))
+        self.after_horizon += int(np.count_nonzero(clicked & (rows.when[some] == NEVER)))
         return end
 
     def _take(
@@ -172,7 +170,7 @@ class Replay(Measures):
         id: Id,
         label_time: float,
         version: Id | None,
-        keys: Keys | None,
+        keys: Mapping[str, Any] | None,
     ) -> float:
         """Issue a row, tell its outcome, and before it those that came since the row before."""
         join = self.join
@@ -253,9 +251,11 @@ def noted_in(note: Any) -> tuple[Checkpoint, list[tuple[float, int, Id]]]:
         raise StateError(f"the journal holds a note that is not of `streamcal run`: {error}") from None
 
 
-def _rows(keys: Levels | None) -> Iterator[Keys | None]:
-    """Yield columns of levels as the keys of each row, without those that are missing."""
-    if not keys:
-        return repeat(None)
-    levels = zip(*keys.values(), strict=True)
-    return ({name: level for name, level in zip(keys, some, strict=True) if level is not None} for some in levels)
+def _rows(keys: Levels) -> Iterator[dict[str, Any]]:
+    """Yield columns of levels as the keys of each row."""
+    return (dict(zip(keys, some, strict=True)) for some in zip(*keys.values(), strict=True))
+
+
+def _present(keys: dict[str, Any]) -> Keys:
+    """Return the levels that are not missing."""
+    return {name: level for name, level in keys.items() if level is not None}

@@ -159,12 +159,11 @@ def issued_events(
     rests,
     y: cython.const[cython.uchar][:],
     when: cython.const[cython.double][:],
-    horizon: cython.double,
 ):
     """Return how many events impressions are, and their bytes.
 
     `rests` has the bytes of version, levels and weight where a row needs them, or is None. An outcome `y` that came
-    at `when`, up to the horizon, follows its impression; both may be empty.
+    at a finite `when` follows its impression; both may be empty.
     """
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
@@ -179,7 +178,7 @@ def issued_events(
         total += SIZE + ISSUED + size
         if rests is not None and rests[i] is not None:
             total += len(rests[i])
-        if outcomes and when[i] <= t[i] + horizon:
+        if outcomes and when[i] < infinity:
             total += SIZE + RESOLVED + size
             count += 1
     content: bytearray = bytearray(total)
@@ -190,7 +189,7 @@ def issued_events(
         _whole(out, at, size, 4)
         _issued(out, at + SIZE, t[i], scores[i], p[i], ids[i], texts[i], rest)
         at += SIZE + size
-        if outcomes and when[i] <= t[i] + horizon:
+        if outcomes and when[i] < infinity:
             at = _resolved(out, at, ids[i], texts[i], y[i] > 0, when[i])
     return count, content
 

@@ -49,6 +49,7 @@ COUNTS = (
     "refused",
 )
 nan = cython.declare(cython.double, float("nan"))
+infinity = cython.declare(cython.double, float("inf"))
 
 
 class PendingSteps:
@@ -287,7 +288,7 @@ class PendingSteps:
         t: cython.const[cython.double][::1],
         w: cython.const[cython.double][:],
         y: cython.const[cython.uchar][:],
-        when: cython.const[cython.double][:],
+        when: cython.double[:],
         begin: cython.Py_ssize_t,
         keys,
         p: cython.double[::1],
@@ -296,7 +297,8 @@ class PendingSteps:
         """Issue the rows from `begin` on, write probabilities to `p`, and return the first that is not taken.
 
         With `served` they are issued again, and `p` has their probabilities. An outcome `y` that came at a finite
-        `when`, up to the horizon, is set at once; `when` may be empty. `keys` has the levels of each row, or is None.
+        `when`, before the clock is a horizon later, is set at once; `when` is set to ∞ for others, and may be empty.
+        `keys` has the levels of each row, or is None.
         """
         i: cython.Py_ssize_t
         k: cython.Py_ssize_t
@@ -313,8 +315,12 @@ class PendingSteps:
             if place < 0:
                 return i
             p[i] = self._p
-            if when.shape[0] > 0 and when[i] <= t[i] + self.horizon:
+            if when.shape[0] == 0:
+                continue
+            if when[i] <= self.clock + self.horizon:
                 self._set(join, place, bool(y[i] != 0), float(when[i]), float(t[i]))
+            else:
+                when[i] = infinity
         return scores.shape[0]
 
     def _issue_row(self, join, k, id, score, t, keys, w, served):
