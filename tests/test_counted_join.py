@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import re
 import struct
 
 import counted_kills
@@ -519,6 +520,47 @@ def test_groups_are_numbered_again_when_they_are_gone():
     for k in range(400):
         join.issue(0.3, float(k), keys={"c": f"level {k}", "other": k})
     assert len(join._groups.state()[0]) <= 2 * HORIZON + 3
+
+
+SEGMENTED_BY_C = pytest.param(lambda: Segmented(OnlinePlatt(), by=["c"]), id="segmented")
+
+
+@pytest.mark.parametrize("make", [OnlinePlatt, SEGMENTED_BY_C])
+@pytest.mark.parametrize("form", [LabelJoin, counted])
+def test_levels_of_many_are_columns_or_rows(make, form):
+    """Both are a loop of `issue`, in each join."""
+    rows, columns = [{"c": "a"}, {"c": None}, None, {"c": "b"}], {"c": np.array(["a", None, None, "b"], dtype=object)}
+    scores, t, ids = [0.1, 0.2, 0.3, 0.4], [1.0, 2.0, 3.0, 4.0], [["p", "q", "r", "s"]] if form is LabelJoin else []
+    states = []
+    for keys in (columns, rows):
+        join = form(make(), HORIZON)
+        join.issue_many(*ids, scores, t, keys=keys)
+        states.append(state_of(join))
+    join = form(make(), HORIZON)
+    for *first, level in zip(*ids, scores, t, rows, strict=True):
+        join.issue(*first, keys=level)
+    assert states == [state_of(join)] * 2
+
+
+@pytest.mark.parametrize("form", [LabelJoin, counted])
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (5, "keys 5 are no levels; give a column for each field, or a mapping for each row"),
+        ("abcd", "keys 'abcd' are no levels"),
+        ([None] * 3, "3 keys are not possible for 4 rows"),
+        ([7, None, None, None], "keys 7 are no mapping"),
+        ([{"d": 1}] * 4, "keys have no 'c', but 'd'"),
+        ({"d": [1] * 4}, "keys have no 'c', but 'd'"),
+        ({"c": [1, 2]}, "keys['c'] has 2 levels; give one for each of 4 observations"),
+    ],
+)
+def test_levels_of_many_that_are_neither_columns_nor_rows_are_refused(form, bad, message):
+    join = form(Segmented(OnlinePlatt(), by=["c"]), HORIZON)
+    before = state_of(join)
+    with pytest.raises(InputError, match=re.escape(message)):
+        join.issue_many(*([list("pqrs")] if form is LabelJoin else []), [0.1] * 4, [1.0] * 4, keys=bad)
+    assert state_of(join) == before
 
 
 # -- early, versions, and what is refused ------------------------------------------------------------------------------

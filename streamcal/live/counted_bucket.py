@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamcal.errors import InputError
 from streamcal.kernels.counts.counted_rows import CountedRows
-from streamcal.live.issued import Id, Keys
+from streamcal.live.issued import Id, Keys, check_keys, rows_of
 from streamcal.live.levels import column_of
 from streamcal.parameters.inputs import check_weight
-from streamcal.parameters.types import FloatArray
+from streamcal.parameters.types import Columns, FloatArray
 from streamcal.statistics.grid import MOST_CELLS, Grid
 
 #: Observations that are expanded at once, where a bucket is learned one by one.
@@ -51,15 +51,15 @@ def group_of(version: Id | None, keys: Keys | None, w: float) -> Group:
 
 
 def groups_of(
-    calibrator: Any, n: int, keys: Mapping[str, Any] | None, version: Id | None, w: ArrayLike | None
+    calibrator: Any,
+    n: int,
+    keys: Columns | Sequence[Keys | None] | None,
+    version: Id | None,
+    w: ArrayLike | None,
 ) -> tuple[Whole | None, list[Group]]:
     """Return the groups of n predictions, and the place of that of each; None where there is one group."""
-    fields = () if keys is None else tuple(getattr(calibrator, "fields", ()))
-    columns: list[list[Any]] = []
-    if keys is not None and fields:
-        calibrator.require_names(keys)
-        columns = [column_of(name, keys[name], n) for name in fields if name in keys]
-        fields = tuple(name for name in fields if name in keys)
+    levels_of = {} if keys is None else _levels(calibrator, n, keys)
+    fields, columns = tuple(levels_of), list(levels_of.values())
     weights = None if w is None else np.asarray(w)
     if weights is not None and weights.ndim:
         if len(weights) != n:
@@ -76,6 +76,23 @@ def groups_of(
         levels = tuple((name, level) for name, level in zip(fields, each, strict=False) if level is not None)
         groups.append(Group(version, levels or None, each[-1] if same is None else same))
     return of, groups
+
+
+def _levels(calibrator: Any, n: int, keys: Columns | Sequence[Keys | None]) -> dict[str, list[Any]]:
+    """Return the levels of n predictions by field, of those that the calibrator reads."""
+    fields = getattr(calibrator, "fields", ())
+    if isinstance(keys, Mapping):
+        calibrator.require_names(keys)
+        return {name: column_of(name, keys[name], n) for name in fields if name in keys}
+    checked = []
+    for place, row in enumerate(rows_of(keys, n)):
+        try:
+            if row is not None:
+                calibrator.require_names(row)
+            checked.append(check_keys(row) or {})
+        except InputError as error:
+            raise InputError(f"keys[{place}]: {error}") from None
+    return {name: [row.get(name) for row in checked] for name in fields}
 
 
 class Groups:

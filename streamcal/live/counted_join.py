@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
@@ -28,7 +28,7 @@ from streamcal.live.shadow import Shadow
 from streamcal.live.versions import VersionLearner
 from streamcal.parameters.inputs import check_label, check_scores, check_times_of_one_kind, check_weight
 from streamcal.parameters.numbers import whole_number
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Columns, FloatArray, Label, Time, Times
 from streamcal.statistics.grid import MOST_CELLS, grid_of
 
 logger = logging.getLogger(__name__)
@@ -411,7 +411,7 @@ class CountedJoin(Joining):
         scores: ArrayLike,
         t: Time | Times,
         *,
-        keys: Mapping[str, Any] | None = None,
+        keys: Columns | Sequence[Keys | None] | None = None,
         version: Id | None = None,
         w: ArrayLike | None = None,
     ) -> Answers:
@@ -423,8 +423,8 @@ class CountedJoin(Joining):
             The scores of the model.
         t : float, datetime, or array-like of shape (n,)
             The times of the impressions; one for all of them, or one for each.
-        keys : mapping, optional
-            Field → n levels.
+        keys : mapping, or sequence of mapping, optional
+            Field → n levels, or the levels of each impression.
         version : str, int or None
             The version of the model.
         w : float or array-like of shape (n,), optional

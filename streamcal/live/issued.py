@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamcal.errors import InputError
 from streamcal.kernels.common.fast_path import plain_keys, plain_levels
 from streamcal.kernels.pending.pending_table import plain_ids
-from streamcal.live.levels import LONGEST_LEVEL
+from streamcal.live.levels import LONGEST_LEVEL, column_of
 from streamcal.live.monitor import segments_of
 from streamcal.parameters.keys import LARGEST_WHOLE, canonical
 from streamcal.parameters.numbers import real_number
@@ -171,6 +171,23 @@ def check_keys(keys: Any) -> dict[str, str | int] | None:
 def levels_of(keys: Sequence[Any], check: Callable[[Any], Keys | None] = check_keys) -> list[Keys | None]:
     """Return what `check` returns of each; those that are plain are not copied."""
     return plain_levels(list(keys), LONGEST_LEVEL, MOST_KEYS, check)
+
+
+def rows_of(keys: Any, length: int) -> list[Any]:
+    """Return the levels of each of this many rows, from field → column or from what each row has.
+
+    Raise `InputError` for another length or type. What a row has is not checked.
+    """
+    if isinstance(keys, Mapping):
+        columns = [column_of(name, values, length) for name, values in keys.items()]
+        return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [None] * length
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        shown = reprlib.repr(keys)
+        raise InputError(f"keys {shown} are no levels; give a column for each field, or a mapping for each row")
+    rows = listed(keys, "keys")
+    if len(rows) != length:
+        raise InputError(f"{len(rows)} keys are not possible for {length} rows; give one for each, or None")
+    return rows
 
 
 def seconds(span: Any, name: str, or_zero: bool = False) -> float:

@@ -31,7 +31,7 @@ from streamcal.live.issued import (
     ids_of,
     is_plain,
     levels_of,
-    listed,
+    rows_of,
 )
 from streamcal.live.joining import Joining, checked_spans, joinable
 from streamcal.live.journal import Journal
@@ -39,7 +39,7 @@ from streamcal.live.replaying import Replaying
 from streamcal.parameters.inputs import as_floats, check_label, check_weight, numbers_or_moments
 from streamcal.parameters.keys import LARGEST_WHOLE
 from streamcal.parameters.numbers import one_of, whole_number
-from streamcal.parameters.types import FloatArray, Label, Time, Times
+from streamcal.parameters.types import Columns, FloatArray, Label, Time, Times
 from streamcal.saved import own_class
 
 logger = logging.getLogger(__name__)
@@ -371,7 +371,7 @@ class LabelJoin(Holding, Joining):
         scores: ArrayLike,
         t: Times,
         *,
-        keys: Sequence[Keys | None] | None = None,
+        keys: Columns | Sequence[Keys | None] | None = None,
         version: Id | None = None,
         w: ArrayLike | None = None,
     ) -> FloatArray:
@@ -385,8 +385,8 @@ class LabelJoin(Holding, Joining):
             The scores of the model.
         t : array-like of shape (n,)
             The times of the impressions.
-        keys : sequence of mapping, optional
-            The levels of each impression.
+        keys : mapping, or sequence of mapping, optional
+            Field → n levels, as in `predict_many`; or the levels of each impression.
         version : str, int or None
             The version of the model, of all; the newest by default.
         w : array-like of shape (n,), optional
@@ -421,9 +421,7 @@ class LabelJoin(Holding, Joining):
         ([0.1, 0.2, 0.3], 3)
         """
         ids, numbers, times, weights = _columns_of(ids, scores, "scores", t, w)
-        keys = None if keys is None else listed(keys, "keys")
-        if keys is not None and len(keys) != len(ids):
-            raise InputError(f"{len(keys)} keys are not possible for {len(ids)} ids; give one for each, or None")
+        keys = None if keys is None else rows_of(keys, len(ids))
         p = np.empty(len(ids))
         plain = version is None or check_id(version, "version") == self._newest
         rows = Rows(ids, numbers, times, weights)
