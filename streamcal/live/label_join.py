@@ -405,10 +405,10 @@ class LabelJoin(Holding, Joining):
 
         Notes
         -----
-        Cost: with their labels learned, 2 µs an impression for `OnlinePlatt`, 5 to 6 for `Auto` and a `Segmented` of
-        `OnlinePlatt`, 12 for one of `Auto`, without `pairs` or `store` (`python -m benchmarks.pending --part columns`).
-        With other methods, `Multicalibrated` among them, and with every version of the model but the first, the rows
-        are given to `issue`.
+        Cost: with their labels learned, 1 µs an impression for `OnlinePlatt` and 5 for `Auto`, 4 and 8 for a
+        `Segmented` of either, without `pairs` or `store` (`python -m benchmarks.pending --part columns`). With other
+        methods, `Multicalibrated` among them, and with every version of the model but the first, the rows are given to
+        `issue`.
 
         Examples
         --------
