@@ -625,12 +625,23 @@ def test_a_clone_holds_nothing_and_has_equal_parameters(case, draw):
     assert held(cal) == before
 
 
+def leaves(state):
+    """Yield the numbers, texts and Nones of a state."""
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, (list, tuple)) else None
+    if parts is None:
+        yield state
+    else:
+        for part in parts:
+            yield from leaves(part)
+
+
 @each(ALL)
 def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
     cal = case.build()
     good = case.good(cal)
     state = learned(cal, good[:2]).state_dict()
     text = json.dumps(state, allow_nan=False)
+    assert {type(value) for value in leaves(state)} <= {bool, int, float, str, type(None)}
     learned(cal, good[2:])
     assert json.dumps(state, allow_nan=False) == text
     learned(type(cal).from_state(state), good[2:])

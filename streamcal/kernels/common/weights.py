@@ -83,7 +83,7 @@ class WeightScale:
 
     def state(self):
         """Return the sum of the weights and their number, both with the factors of `KEEP`, for `load`."""
-        return [self._total, self._count]
+        return [float(self._total), float(self._count)]
 
     def load(self, total: cython.double, count: cython.double):
         """Load an earlier `state`."""
@@ -114,7 +114,7 @@ class InformationScale:
 
     def state(self):
         """Return [Σw²r², Σwr²], for `load`."""
-        return [self._squares, self._sum]
+        return [float(self._squares), float(self._sum)]
 
     def load(self, squares: cython.double, total: cython.double):
         """Load an earlier `state`."""

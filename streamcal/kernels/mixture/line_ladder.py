@@ -411,12 +411,12 @@ class LineLadder:
         """Return slopes, offsets, curvatures and weights of the lines that have entered, and the sums, for `load`."""
         n: cython.Py_ssize_t = self.entered
         return [
-            [self._slopes[k] for k in range(n)],
-            [self._offsets[k] for k in range(n)],
-            [self._a[k] for k in range(3 * n)],
-            [self._weights[k] for k in range(n)],
-            [self._places[k] for k in range(3)],
-            [self.weight, self.information],
+            [float(self._slopes[k]) for k in range(n)],
+            [float(self._offsets[k]) for k in range(n)],
+            [float(self._a[k]) for k in range(3 * n)],
+            [float(self._weights[k]) for k in range(n)],
+            [float(self._places[k]) for k in range(3)],
+            [float(self.weight), float(self.information)],
             self._scale.state(),
         ]
 

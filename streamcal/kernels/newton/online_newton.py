@@ -369,13 +369,13 @@ class OnlineNewton:
 
     def parameters(self):
         """Return θ, as a tuple."""
-        return tuple([self._theta[k] for k in range(self._size)])
+        return tuple([float(self._theta[k]) for k in range(self._size)])
 
     def state(self):
         """Return (θ, D, rows of L below the diagonal, weight, state of the weight scale), concatenated, for `load`."""
         below = self._size * (self._size - 1) // 2
-        d, l = [self._d[k] for k in range(self._size)], [self._l[k] for k in range(below)]  # noqa: E741
-        return (*self.parameters(), *d, *l, self.weight, *self._scale.state())
+        d, l = [float(self._d[k]) for k in range(self._size)], [float(self._l[k]) for k in range(below)]  # noqa: E741
+        return (*self.parameters(), *d, *l, float(self.weight), *self._scale.state())
 
     def load(self, *numbers):
         """Load an earlier `state`; `ValueError` if it is of another size."""
