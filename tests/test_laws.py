@@ -639,7 +639,9 @@ def leaves(state):
 def test_a_state_is_plain_data_that_later_learning_does_not_move(case):
     cal = case.build()
     good = case.good(cal)
-    state = learned(cal, good[:2]).state_dict()
+    learned(cal, good[:1])
+    case.learn_many(cal, good[1:2])
+    state = cal.state_dict()
     text = json.dumps(state, allow_nan=False)
     assert {type(value) for value in leaves(state)} <= {bool, int, float, str, type(None)}
     learned(cal, good[2:])
