@@ -1397,7 +1397,7 @@ def test_the_command_begins_from_a_state_and_migrates_its_journal(command, tmp_p
     process.send_signal(signal.SIGHUP)  # as when its terminal is closed
     log = [json.loads(line) for line in process.communicate(timeout=60.0)[1].splitlines()]
     assert (process.returncode, log[-1]["event"]) == (0, "stopped")
-    assert [one["kept"] for one in log if one.get("event") == "migrated"] == [True]
+    assert [one["same_calibrator"] for one in log if one.get("event") == "migrated"] == [True]
     assert any(one.get("event") == "state unused" for one in log)
     if again:
         process, port = command("--horizon", "2h", "--method", "platt", "--migrate", "--journal", str(journal))
