@@ -37,7 +37,7 @@ from benchmarks.segments_mcgrad import PARTS, mcgrad
 from benchmarks.streams.tables import Array
 from streamcal import Auto, OnlinePlatt
 from streamcal.kernels.segments.accounts import Accounts
-from streamcal.kernels.segments.capitals import SIZE
+from streamcal.kernels.segments.capitals import FINE_SIZE, SIZE
 from streamcal.live import Multicalibrated, Segmented
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "multicalibration_measured.md"
@@ -397,7 +397,7 @@ def drift(rows: int) -> str:
         accounts.stream(z, columns, y.astype(np.float64), np.ones(len(z)), p)
         gains.append(math.fsum(np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()))
     capital = [one for j in range(accounts.size) for one in accounts.capitals(j)[1][:, :SIZE].ravel().tolist()]
-    capital += [one for j in range(accounts.size) for one in accounts.fine(j)[1].ravel().tolist()]
+    capital += [one for j in range(accounts.size) for one in accounts.fine(j)[1][:, : 2 * FINE_SIZE].ravel().tolist()]
     gain, total = math.fsum(gains), math.fsum(capital)
     off = max(abs(accounts.gain - gain), abs(accounts.total - total))
     return (

@@ -334,11 +334,11 @@ def test_counters_do_not_drift():
         p = np.empty(len(z))
         accounts.stream(z, columns, y.astype(float), np.ones(len(z)), p)
         gains += np.log(np.where(y, p / z, (1.0 - p) / (1.0 - z))).tolist()
-    held = [one for j in range(accounts.size) for one in accounts.capitals(j)[1][:, :SIZE].ravel().tolist()]
-    held += [one for j in range(accounts.size) for one in accounts.fine(j)[1].ravel().tolist()]
-    assert accounts.total == pytest.approx(math.fsum(held), rel=1e-9)
+    capital = [one for j in range(accounts.size) for one in accounts.capitals(j)[1][:, :SIZE].ravel().tolist()]
+    capital += [one for j in range(accounts.size) for one in accounts.fine(j)[1][:, : 2 * FINE_SIZE].ravel().tolist()]
+    assert accounts.total == pytest.approx(math.fsum(capital), rel=1e-9)
     assert accounts.gain == pytest.approx(math.fsum(gains), abs=1e-6)
-    assert -math.fsum(gains) <= accounts.injected - math.fsum(held) + 1e-6
+    assert -math.fsum(gains) <= accounts.injected - math.fsum(capital) + 1e-6
 
 
 # -- late labels -------------------------------------------------------------------------------------------------------
