@@ -706,7 +706,7 @@ with locked(folder / "state.json"):
         journal.close()
         sys.exit()  # an end at which Python frees what it holds, connections too
     os.waitpid(child, 0)
-    print((folder / "state.json.lock").exists())
+    print((folder / "state.json.lock").exists(), flush=True)
 for k in range(50, 100):
     join.issue(k, 0.2, float(k))
     stored.learn_one(0.2, True, keys={"user": k})
