@@ -795,3 +795,17 @@ def test_a_mapping_right_after_the_score_is_the_keys(make):
     assert named.predict_one(0.3, keys={"z": "a"}) == placed.predict_one(0.3, {"z": "a"})
     assert named.predict_many(scores, keys={"z": z}).tolist() == placed.predict_many(scores, {"z": z}).tolist()
     assert named.to_bytes() == placed.to_bytes()
+
+
+def test_a_level_takes_as_much_memory_as_the_docstring_says():
+    """224 bytes and its name, here a whole number; 10 for those and for what grows ahead."""
+    cal, n = Segmented("identity", ["user"], max_levels=1_000_000), 65_536
+    cal.learn_one(0.1, False, keys={"user": 0})
+    tracemalloc.start()
+    try:
+        cal.learn_many(np.full(n, 0.1), np.arange(n) % 7 == 0, keys={"user": np.arange(1, n + 1)})
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 224 <= taken / n <= 234
+    assert "224 bytes for a level, and its name" in Segmented.__doc__

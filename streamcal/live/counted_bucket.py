@@ -58,8 +58,8 @@ def groups_of(
     w: ArrayLike | None,
 ) -> tuple[Whole | None, list[Group]]:
     """Return the groups of n predictions, and the place of that of each; None where there is one group."""
-    levels_of = {} if keys is None else _levels(calibrator, n, keys)
-    fields, columns = tuple(levels_of), list(levels_of.values())
+    by_field = {} if keys is None else _levels(calibrator, n, keys)
+    fields, columns = tuple(by_field), list(by_field.values())
     weights = None if w is None else np.asarray(w)
     if weights is not None and weights.ndim:
         if len(weights) != n:
@@ -182,9 +182,8 @@ class Bucket:
         self.issued = 0  #: predictions issued in it
         self.counted = 0  #: those of them that are in rows
         self.rows: Any = CountedRows()
-        self.records: list[
-            bytes | None
-        ] = []  #: by row, what `VersionLearner.issue` returned; empty where there are none
+        #: By row, what `VersionLearner.issue` returned; empty where there are none.
+        self.records: list[bytes | None] = []
         self.of: set[int] = set()  #: the numbers of its groups
         self.used: dict[Any, int] = {}  #: their numbers by group, as far as this process has looked them up
         self.clicks = clicks  #: which of its predictions were clicked

@@ -534,17 +534,17 @@ class CountedJoin(Joining):
         self, learner: VersionLearner, scores: FloatArray, t: FloatArray, of: Whole | None, groups: list[Group]
     ) -> FloatArray:
         """Return probabilities of one version, those of `issue` up to rounding."""
-        calibrated_scores = scores * self._now.factor
+        scaled = scores * self._now.factor
         calibrator = learner.calibrator
         if learner.before is not None or learner._timed or not calibrator.n:
             each = [0] * len(scores) if of is None else of.tolist()
-            rows = zip(calibrated_scores.tolist(), each, t.tolist(), strict=True)
+            rows = zip(scaled.tolist(), each, t.tolist(), strict=True)
             p = np.array([learner.predict(score, groups[group].keys, time) for score, group, time in rows])
         else:
             levels = [one.keys or {} for one in groups]
             each = [0] * len(scores) if of is None else of.tolist()
             columns = {name: [levels[one].get(name) for one in each] for name in calibrator.fields}
-            p = np.asarray(calibrator.predict_many(calibrated_scores, keys=calibrator._own_keys(columns)))
+            p = np.asarray(calibrator.predict_many(scaled, keys=calibrator._own_keys(columns)))
         if self._now.factor == 1.0:
             return p
         return np.maximum(p, np.minimum(p / self._now.factor, np.maximum(HIGHEST, scores)))

@@ -129,10 +129,10 @@ def ids_of(values: Any) -> list[Id]:
         largest = int(np.abs(values).max(initial=0))
         if 0 <= largest <= LARGEST_WHOLE:
             return values.tolist()
-    return plain_ids(listed(values, "ids"), check_id)
+    return plain_ids(as_list(values, "ids"), check_id)
 
 
-def listed(values: Any, what: str) -> list[Any]:
+def as_list(values: Any, what: str) -> list[Any]:
     """Return a sequence, an array or a column of Arrow or pandas as a list; `InputError` for anything else."""
     if getattr(values, "ndim", 1) != 1:
         raise InputError(f"{what} has shape {values.shape}; give one dimension, shape (n,)")
@@ -184,7 +184,7 @@ def rows_of(keys: Any, length: int) -> list[Any]:
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         shown = reprlib.repr(keys)
         raise InputError(f"keys {shown} are no levels; give a column for each field, or a mapping for each row")
-    rows = listed(keys, "keys")
+    rows = as_list(keys, "keys")
     if len(rows) != length:
         raise InputError(f"{len(rows)} keys are not possible for {length} rows; give one for each, or None")
     return rows

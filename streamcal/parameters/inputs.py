@@ -123,7 +123,7 @@ def check_folds(fold: Any, folds: int, length: int) -> NDArray[np.int64]:
     """Return folds as an array of shape (length,), from one for all or from an array."""
     if isinstance(fold, (int, np.integer)):
         return np.full(length, check_fold(fold, folds))
-    values = one_dimension(fold, "fold")
+    values = _one_dimension(fold, "fold")
     if len(values) != length:
         raise InputError(f"fold has length {len(values)}, the scores have length {length}")
     if values.dtype.kind not in "iu" and length:
@@ -220,7 +220,7 @@ def check_times_of_one_kind(
     t: ArrayLike | Sequence[Time], length: int, first: Time | None
 ) -> tuple[FloatArray, Time | None]:
     """Do `check_times` and `of_one_kind`; return the times, and the first time so far."""
-    values = one_dimension(t, "t")
+    values = _one_dimension(t, "t")
     if values.dtype.kind in "iuf":
         times, items = values.astype(np.float64), values[:1].tolist()
         _refuse(~np.isfinite(times), times, "t", "not finite; give the time of each observation")
@@ -229,7 +229,7 @@ def check_times_of_one_kind(
     else:
         if values.dtype.kind != "M":
             _refuse_moments(values, "t", "give numbers or datetimes")
-        items = values if values.dtype.kind == "M" else one_dimension(as_objects(t), "t")
+        items = values if values.dtype.kind == "M" else _one_dimension(as_objects(t), "t")
         times = np.array([check_time(item, f"t[{i}]") for i, item in enumerate(items)], dtype=np.float64)
     if len(times) != length:
         raise InputError(f"t has length {len(times)}, the scores have length {length}")
@@ -240,10 +240,10 @@ def check_times_of_one_kind(
 
 def numbers_or_moments(t: ArrayLike | Sequence[Time]) -> FloatArray | list[Any]:
     """Return times that are numbers as an array, and others as a list that `check_time` has yet to check."""
-    values = one_dimension(t, "t")
+    values = _one_dimension(t, "t")
     if values.dtype.kind in "iuf":
         return np.ascontiguousarray(values, dtype=np.float64)
-    return list(values if values.dtype.kind in "mM" else one_dimension(as_objects(t), "t"))
+    return list(values if values.dtype.kind in "mM" else _one_dimension(as_objects(t), "t"))
 
 
 class CheckedTime(float):
@@ -287,11 +287,11 @@ def _zone_of(t: Any) -> str:
 
 def as_floats(values: ArrayLike, what: str, allowed: str = "give numbers") -> FloatArray:
     """Return a contiguous one-dimensional float64 array, copied only if needed."""
-    array = one_dimension(values, what)
+    array = _one_dimension(values, what)
     if array.dtype.kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64)
     _refuse_moments(array, what, allowed)
-    items = one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
+    items = _one_dimension(as_objects(values), what)  # as they came: a text would make all of them texts
     return np.array([as_number(item, f"{what}[{i}]", allowed) for i, item in enumerate(items)], dtype=np.float64)
 
 
@@ -302,7 +302,7 @@ def _refuse_moments(array: NDArray[Any], what: str, allowed: str) -> None:
         raise InputError(f"{what} has values of type {array.dtype}; {allowed}{spans}")
 
 
-def one_dimension(values: Any, what: str) -> NDArray[Any]:
+def _one_dimension(values: Any, what: str) -> NDArray[Any]:
     """Check that the values are an array of shape (n,) of any type."""
     array = as_array(values, what)
     if array.ndim == 0 and array.dtype.kind not in "biuf":  # a generator, a set, a dict, a text

@@ -70,7 +70,7 @@ class JointEffects(ObservedLevels):
 
     Notes
     -----
-    O(J + K) for a forecast and for an outcome; 72 bytes for a level, and its name.
+    O(J + K) for a forecast and for an outcome; O(1) memory for a level.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, pairs: list, most: cython.Py_ssize_t):

@@ -64,7 +64,7 @@ class SegmentChain(LevelMembers):
     Notes
     -----
     Levels are those of a `LevelTable`, None where a field has none: the forecast passes such a field, and one whose
-    level is not held. O(J) for a forecast and for an outcome; 224 bytes for a level, and its name.
+    level is not held. O(J) for a forecast and for an outcome; O(1) memory for a level.
     """
 
     def __init__(self, fields: cython.Py_ssize_t, most: cython.Py_ssize_t):
