@@ -1,6 +1,6 @@
 """A process that counts predictions and their clicks is killed at random moments; what was acknowledged stays.
 
-    python tests/counted_kills.py 500     # so many kills, some minutes; the suite makes 25
+    python tests/counted_kills.py 75      # so many kills, about a minute; the time of one grows with their number
 
 A child issues predictions, one by one and in columns, keeps the tokens whose events are on the disk, as a client does,
 and clicks some of them, a fifth of them twice. It makes snapshots now and then. After a random time it is killed by
